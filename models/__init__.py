@@ -1,0 +1,4 @@
+"""Build a network from a typed description: architectures and their modifications.
+
+May import: nothing of ours.
+"""
