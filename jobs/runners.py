@@ -28,9 +28,7 @@ class Runner:
 
 RUNNERS: dict[str, Runner] = {
     "train": Runner("jobs.train_config:TrainConfig", "jobs.train_config:describe_train", "jobs.trainer:run"),
-    "search": Runner(
-        "jobs.train_config:SearchConfig", "jobs.train_config:describe_search", "jobs.searcher:run"
-    ),
+    "search": Runner("jobs.train_config:SearchConfig", "jobs.train_config:describe_search", "jobs.searcher:run"),
     "toy": Runner("jobs.toy_config:ToyConfig", "jobs.toy_config:describe", "jobs.toy:run"),
 }
 
