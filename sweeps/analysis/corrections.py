@@ -1,0 +1,91 @@
+"""Adjusted p-values over a declared family.
+
+statsmodels does the arithmetic. A member of the family without a p-value (not run, diverged) stays in the
+family with p = 1, so that losing an arm never makes the others look better.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from sweeps.analysis.errors import AnalysisError
+
+Correction = Literal["none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett"]
+CORRECTIONS: tuple[str, ...] = get_args(Correction)
+FAMILY_WISE = ("bonferroni", "sidak", "holm", "hommel", "dunnett")
+_STATSMODELS = {
+    "bonferroni": "bonferroni",
+    "sidak": "sidak",
+    "holm": "holm",
+    "hommel": "hommel",
+    "bh": "fdr_bh",
+    "by": "fdr_by",
+}
+
+
+def adjust(p_values: Sequence[float | None], correction: str, family: int | None = None) -> list[float | None]:
+    """Adjust p-values; None stays None but counts.
+
+    Args:
+        p_values: one per member, None where there is none.
+        correction: any of `CORRECTIONS` but ``dunnett``, which needs the data (see `dunnett.py`).
+        family: size of the family when it is larger than ``p_values`` (the audit publishes 3 of its 19).
+
+    Raises:
+        AnalysisError: an unknown correction, a family smaller than its members, a p outside [0, 1].
+    """
+    size = len(p_values) if family is None else family
+    if size < len(p_values):
+        raise AnalysisError(f"a family of {size} cannot hold {len(p_values)} p-values; give the full family size")
+    for p in p_values:
+        if p is not None and not 0.0 <= p <= 1.0:
+            raise AnalysisError(f"p-value {p} lies outside [0, 1]")
+    if correction == "none":
+        return list(p_values)
+    if correction not in _STATSMODELS:
+        raise AnalysisError(f"correction {correction!r} cannot adjust bare p-values; choose from none, {_names()}")
+    if not p_values:
+        return []
+    filled = np.ones(size)
+    filled[: len(p_values)] = [1.0 if p is None else p for p in p_values]
+    adjusted = np.asarray(multipletests(filled, method=_STATSMODELS[correction])[1])
+    return [None if p is None else float(q) for p, q in zip(p_values, adjusted.tolist(), strict=False)]
+
+
+def log_bonferroni(log_p: float, family: int) -> float:
+    """Natural log of the Bonferroni-adjusted p-value, for p-values far below the smallest double."""
+    return min(0.0, log_p + float(np.log(family)))
+
+
+def holm_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
+    """The level at which Holm's procedure tests each member: ``alpha / (m - rank + 1)``.
+
+    Once a member is not rejected the rest are tested at that member's level, so "the interval at this level
+    excludes zero" and "adjusted p < alpha" say the same.
+    """
+    filled = [1.0 if p is None else p for p in p_values]
+    levels, size, stopped = [alpha] * len(filled), len(filled), None
+    for rank, index in enumerate(sorted(range(size), key=filled.__getitem__)):
+        level = alpha / (size - rank) if stopped is None else stopped
+        levels[index] = level
+        if stopped is None and filled[index] >= level:
+            stopped = level
+    return levels
+
+
+def family_wise_error(alpha: float, family: int) -> float:
+    """Chance of any false positive among ``family`` independent uncorrected tests: 1 - (1 - alpha)^m."""
+    return float(-np.expm1(family * np.log1p(-alpha)))
+
+
+def critical_z(alpha: float, family: int, correction: Literal["bonferroni", "sidak"] = "bonferroni") -> float:
+    """Two-sided normal threshold for a family of ``family`` tests."""
+    each = alpha / family if correction == "bonferroni" else -np.expm1(np.log1p(-alpha) / family)
+    return float(stats.norm.isf(each / 2))
+
+
+def _names() -> str:
+    return ", ".join(_STATSMODELS)

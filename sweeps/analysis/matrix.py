@@ -1,0 +1,155 @@
+"""What a transfer matrix holds: cells, columns and their noise floors."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm on one task against the baseline.
+
+    Either ``value``, ``low``, ``high`` and ``n`` are numbers, or ``reason`` says why not (both, where a
+    number exists but was not tested).
+
+    Attributes:
+        row: arm.
+        column: task.
+        value: mean of the arm minus mean of the baseline, percentage points.
+        low, high: Student t interval of this cell alone at 1 - alpha, percentage points.
+        family_low, family_high: the interval at the cell's Holm level; it excludes 0 exactly when decided.
+        n: runs behind the arm's mean (diverged ones included, at chance).
+        n_baseline: runs behind the baseline's.
+        searches: searches those runs are nested in; 0 for an arm that was not searched.
+        standard_error: of ``value``, percentage points, with ``df`` degrees of freedom.
+        p: two-sided; None where the cell was not tested.
+        p_adjusted: after Holm over the family.
+        sigma: "pooled" over the column, or "own" where the arm is noisier than its column.
+        diverged: diverged runs among ``n``.
+        survivors: ``value`` over the runs that did not diverge (footnote only, biased upwards).
+        n_survivors: runs behind ``survivors``.
+        verdict: "better", "worse", "undecided", "not run" or "baseline".
+        reason: why there is no value, or why no decision, or None.
+    """
+
+    row: str
+    column: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    family_low: float | None = None
+    family_high: float | None = None
+    n: int = 0
+    n_baseline: int = 0
+    searches: int = 0
+    standard_error: float | None = None
+    df: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    sigma: str = "pooled"
+    diverged: int = 0
+    survivors: float | None = None
+    n_survivors: int = 0
+    verdict: str = "undecided"
+    reason: str | None = None
+
+    @property
+    def decided(self) -> bool:
+        return self.verdict in ("better", "worse")
+
+    @property
+    def words(self) -> str:
+        """The verdict as a sentence naming effect, interval, test, n, df and sigma."""
+        if self.value is None or self.verdict == "baseline":
+            return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+        text = f"{self.verdict}: {self.value:+.1f} pp"
+        if self.low is not None and self.high is not None:
+            text += f" [{self.low:+.1f}, {self.high:+.1f}]"
+        text += f", n = {self.n} v {self.n_baseline}"
+        if self.searches:
+            text += f" in {self.searches} search{'es' if self.searches > 1 else ''}"
+        if self.df is not None:
+            text += f", t with {self.df:.1f} df, {self.sigma} sigma"
+        if self.p_adjusted is not None:
+            text += f", Holm p = {self.p_adjusted:.2g}"
+        if self.reason:
+            text += f"; {self.reason}"
+        if self.diverged:
+            text += f"; {self.diverged} of {self.n} diverged"
+            if self.survivors is not None:
+                text += f", counted at chance (survivors only {self.survivors:+.1f} pp, n = {self.n_survivors})"
+        return text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A task's baseline and noise floor.
+
+    Attributes:
+        task: the column.
+        baseline: the baseline's mean, in the metric's own unit.
+        n_baseline: runs behind it.
+        seed_sd: sd between seeds, pooled over arms, percentage points; None without a replicate.
+        search_sd: sd between searches beyond seed noise, percentage points; None without two searches.
+        chance, ceiling: levels the column was judged by.
+        informative: whether the baseline leaves room to see an effect; None where that cannot be said.
+        why: the reason for ``informative``.
+    """
+
+    task: str
+    baseline: float | None = None
+    n_baseline: int = 0
+    seed_sd: float | None = None
+    seed_df: int = 0
+    search_sd: float | None = None
+    search_df: int = 0
+    chance: float | None = None
+    ceiling: float = 1.0
+    informative: bool | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows x columns of cells, row by row, with one `Column` per column.
+
+    ``family`` is the number of cells Holm corrects for (task rows x columns, run or not).
+    """
+
+    baseline: str
+    alpha: float
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    noise: tuple[Column, ...]
+    family: int
+
+    def cell(self, row: str, column: str) -> Cell:
+        """The cell of a row and a column; KeyError if there is none."""
+        return self._by_key()[row, column]
+
+    def column(self, task: str) -> Column:
+        """The column of a task; KeyError if there is none."""
+        return {c.task: c for c in self.noise}[task]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: no NaN, no infinity, cells with their words."""
+        return {
+            "baseline": self.baseline,
+            "alpha": self.alpha,
+            "family": self.family,
+            "correction": "holm",
+            "unit": "percentage points",
+            "rows": list(self.rows),
+            "columns": list(self.columns),
+            "cells": [_plain(asdict(c)) | {"decided": c.decided, "words": c.words} for c in self.cells],
+            "noise": [_plain(asdict(c)) for c in self.noise],
+        }
+
+    def _by_key(self) -> Mapping[tuple[str, str], Cell]:
+        return {(c.row, c.column): c for c in self.cells}
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
