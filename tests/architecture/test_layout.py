@@ -1,0 +1,115 @@
+"""The shape of the tree, checked by machine: import order, doors of heavy libraries, light start, small rooms."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("orchestrator", "dashboards", "sweeps", "jobs", "cluster", "models")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+# Library -> the files (or folders) that may import it. Everything else goes through them.
+DOORS: dict[str, tuple[str, ...]] = {
+    "torch": (
+        "models/",
+        "jobs/trainer.py",
+        "jobs/searcher.py",
+        "jobs/pack_loop.py",
+        "jobs/optimizer.py",
+        "jobs/data.py",
+        "jobs/evaluation.py",
+        "jobs/tensors.py",
+    ),
+    "safetensors": ("jobs/tensors.py",),
+    "submitit": ("cluster/submitit_backend.py",),
+    "mlflow": ("orchestrator/gather/mlflow_export.py", "orchestrator/gather/mlflow_read.py"),
+    "pyarrow": ("sweeps/tables.py", "orchestrator/gather/"),
+    "omegaconf": ("sweeps/",),
+    "scipy": ("sweeps/analysis/",),
+    "statsmodels": ("sweeps/analysis/",),
+    "matplotlib": ("dashboards/charts.py", "dashboards/charts/"),
+    "jinja2": ("dashboards/",),
+    "click": ("orchestrator/cli/",),
+    "rich": ("orchestrator/cli/",),
+    "ray": (),
+    "deepspeed": (),
+}
+TORCH_FREE = ("models/config.py", "models/catalog.py", "models/flops.py")
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level names of everything a file imports, wherever in the file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_imports_follow_the_rows() -> None:
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-timing"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_heavy_library_is_imported_only_by_its_doors(library: str) -> None:
+    strangers = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if library in imports(path) and not str(path.relative_to(ROOT)).startswith(DOORS[library] or ("-",))
+    ]
+    assert not strangers, f"{library} is imported by {strangers}"
+
+
+def test_descriptions_are_torch_free() -> None:
+    assert [path for path in TORCH_FREE if "torch" in imports(ROOT / path)] == []
+
+
+def test_package_files_hold_one_docstring_and_no_imports() -> None:
+    for path in SOURCES:
+        if path.name == "__init__.py":
+            body = ast.parse(path.read_text()).body
+            assert len(body) == 1, path
+            assert isinstance(body[0], ast.Expr), path
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_rooms_are_small() -> None:
+    large = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > 300}
+    assert not large, f"files that outgrew their room: {large}"
+
+
+def test_no_file_is_named_after_a_library_it_imports() -> None:
+    assert [path for path in SOURCES if path.stem in imports(path) - set(PACKAGES)] == []
+
+
+def test_tests_and_docker_are_no_packages() -> None:
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+    assert not list((ROOT / "docker").rglob("*.py"))
+
+
+HEAVY = ("numpy", "pyarrow", "torch", "mlflow", "ray", "submitit", "omegaconf", "scipy", "matplotlib", "pandas")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["status"], ["status", "--json"], ["compare", "--help"]])
+def test_a_look_imports_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+    """Counts, not seconds: the modules that `--help` and `status` load in a fresh process."""
+    program = (
+        "import sys\n"
+        "from orchestrator.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as exit:\n    assert not exit.code, exit.code\n"
+        f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-P", "-c", program, "--root", str(tmp_path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "LOADED []" in done.stdout, done.stdout
