@@ -10,7 +10,8 @@
                                         exit.json closed.json log.txt products/
       packs/<p12>/<pack id>/checkpoints/step-<n>/   files, manifest.json last
       code/<tree hash>/                 the code the nodes run
-      tables/                           runs.parquet, curves.parquet, mlflow.db, outbox
+      tables/                           mlflow.db, outbox.jsonl; all of it can be deleted and gathered again
+      tables/<name>/                    runs.parquet, curves.parquet of one sweep
 
 The index is not here: it lies on the disk of the host whose loop wrote it.
 """
@@ -118,6 +119,15 @@ class Workspace:
 
     def report(self, name: str) -> Path:
         return self.sweeps / name / "report"
+
+    def runs_table(self, name: str) -> Path:
+        return self.tables / name / "runs.parquet"
+
+    def curves_table(self, name: str) -> Path:
+        return self.tables / name / "curves.parquet"
+
+    def frozen(self, name: str) -> Path:
+        return self.sweeps / name / "frozen.json"
 
     def pack(self, pack: str) -> Path:
         return self.packs / pack[:3] / pack
