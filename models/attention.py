@@ -1,0 +1,75 @@
+"""Causal self-attention: the usual softmax, or a signed kernel phi(Q) phi(K)^T of an elementwise function."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.config import TransformerConfig
+from models.linear import Linear
+from models.normalization import NormedLinear
+from models.positions import kernel_factor, score_bias
+
+_TINY = 1e-6  # keeps the sum_abs norm finite where a kernel row is all zero
+
+
+class Attention(nn.Module):
+    """LayerNorm, fused Q/K/V projection, attention, output projection.
+
+    One matrix product serves all members, sequences and heads (``[P * B * H, L, d]``): products this small gain nothing
+    from a fused attention kernel, and a fused kernel cannot express the signed kernels. A single model with softmax
+    takes torch's fused attention, which long contexts need.
+    """
+
+    def __init__(self, config: TransformerConfig, pack: tuple[int, ...]) -> None:
+        super().__init__()
+        self.config = config
+        self.alibi_heads = config.heads if config.positions == "alibi" else 0
+        self.qkv = NormedLinear(pack, config.width, 3 * config.width, config.layer_norm_eps)
+        self.project = Linear(pack, config.width, config.width)
+
+    def forward(self, x: Tensor, batch: int, activation: Callable[[Tensor], Tensor] | None) -> Tensor:
+        """``[*pack, B * L, D] -> same``; ``activation`` acts on queries and keys of the spline kernel."""
+        pack, width = x.shape[:-2], self.config.width
+        length = x.shape[-2] // batch
+        qkv = self.qkv(x)
+        if activation is not None:
+            phi = activation(qkv[..., : 2 * width].contiguous())
+            qkv = torch.cat([phi, qkv[..., 2 * width :]], dim=-1)
+        heads, head_width = self.config.heads, self.config.head_width
+        split = qkv.view(-1, length, 3, heads, head_width).permute(2, 0, 3, 1, 4)
+        q, k, v = split.unbind(0)  # [P * B, H, L, d] each
+        if activation is None and not pack:
+            mixed = self._fused(q, k, v)
+        else:
+            shape = (-1, length, head_width)
+            q, k, v = q.reshape(shape), k.reshape(shape), v.reshape(shape)
+            weights = self._softmax(q, k) if activation is None else self._kernel(q, k)
+            mixed = torch.bmm(weights, v).view(-1, heads, length, head_width)
+        return self.project(mixed.transpose(1, 2).reshape(x.shape))
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.config.positions == "learned":
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        bias = score_bias(self.alibi_heads, q.shape[-2], q.device).to(q.dtype)
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.unsqueeze(0))
+
+    def _softmax(self, q: Tensor, k: Tensor) -> Tensor:
+        bias = score_bias(self.alibi_heads, q.shape[-2], q.device)
+        bias = bias.expand(q.shape[0], -1, -1) if bias.shape[0] == 1 else bias.repeat(q.shape[0] // bias.shape[0], 1, 1)
+        scale = 1.0 / math.sqrt(self.config.head_width)
+        return torch.softmax(torch.baddbmm(bias.to(q.dtype), q, k.transpose(1, 2), alpha=scale), dim=-1)
+
+    def _kernel(self, q: Tensor, k: Tensor) -> Tensor:
+        norm, length = self.config.attention.norm, q.shape[-2]
+        if norm == "softmax":
+            return self._softmax(q, k)
+        kernel = torch.bmm(q, k.transpose(1, 2))
+        scale_width = self.config.head_width if norm == "none" else 0
+        factor = kernel_factor(self.alibi_heads, scale_width, length, q.device).to(q.dtype)
+        kernel = (kernel.view(-1, factor.shape[0], length, length) * factor).view(-1, length, length)
+        if norm == "sum_abs":
+            kernel = kernel / (kernel.abs().sum(dim=-1, keepdim=True) + _TINY)
+        return kernel

@@ -1,0 +1,51 @@
+"""What a model knows about order: learned position vectors (in transformer.py) or ALiBi, and the causal masks."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """s_h = 2^(-8 h / heads), h = 1 ... heads (Press et al. 2022; used as it stands for any number of heads)."""
+    return [2.0 ** (-8.0 * (h + 1) / heads) for h in range(heads)]
+
+
+def _penalty(alibi_heads: int, length: int) -> tuple[Tensor, Tensor]:
+    """(s_h (i - j) as ``[heads or 1, L, L]``, which pairs look ahead as ``[L, L]``)."""
+    position = torch.arange(length, dtype=torch.float64, device="cpu")
+    distance = position[:, None] - position[None, :]
+    slopes = torch.tensor(alibi_slopes(alibi_heads) or [0.0], dtype=torch.float64, device="cpu")
+    return slopes[:, None, None] * distance.clamp(min=0), distance < 0
+
+
+@lru_cache(maxsize=64)
+def score_bias(alibi_heads: int, length: int, device: torch.device) -> Tensor:
+    """Added to scores before a softmax: -inf ahead, ALiBi's -s_h (i - j) behind; float32 ``[heads or 1, L, L]``.
+
+    Args:
+        alibi_heads: number of heads with ALiBi, 0 without it.
+        length: L.
+        device: where the result lives.
+    """
+    penalty, ahead = _penalty(alibi_heads, length)
+    return (-penalty).masked_fill(ahead, float("-inf")).to(device, torch.float32)
+
+
+@lru_cache(maxsize=64)
+def kernel_factor(alibi_heads: int, scale_width: int, length: int, device: torch.device) -> Tensor:
+    """Multiplies a signed kernel: 0 ahead, exp(-s_h (i - j)) behind (ALiBi's analogue); ``[heads or 1, L, L]``.
+
+    Args:
+        alibi_heads: number of heads with ALiBi, 0 without it.
+        scale_width: d_head to divide row i by sqrt(d_head) sqrt(i + 1), the size of a sum of that many independent
+            terms; 0 to leave the scale alone.
+        length: L.
+        device: where the result lives.
+    """
+    penalty, ahead = _penalty(alibi_heads, length)
+    factor = torch.exp(-penalty)
+    if scale_width:
+        row = torch.arange(1, length + 1, dtype=torch.float64, device="cpu")
+        factor = factor / (scale_width * row[:, None]).sqrt()
+    return factor.masked_fill(ahead, 0.0).to(device, torch.float32)
