@@ -1,0 +1,426 @@
+"""The typed description of each task, and what can be said of it without making data.
+
+Importing this file brings neither torch nor numpy: a sweep can be planned on a machine that has neither in reach.
+Only levels without a closed form (``ParenthesesConfig.chance`` and the like) load the generators when asked for.
+Formats follow the note on the spline probe, section 1; where the published sources differ, the field says so.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from jobs.tasks import levels
+
+Metric = Literal["accuracy", "sequence accuracy", "recall of trained pairs"]
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=10_000_000)]
+
+HELD_OUT_SHARE = 0.095
+"""Share of all strings that belong to the test set, and again to the validation set: over 80 % stay in training."""
+
+LISTED_STRATUM = 20_000
+"""Strata of at most so many strings are split by counting (10 % each); larger ones by a threshold on a hash."""
+
+
+def held_out(strings: int) -> int:
+    """How many of ``strings`` different strings a strict split gives to the test set (and to validation)."""
+    return strings // 10 if strings <= LISTED_STRATUM else int(strings * HELD_OUT_SHARE)
+
+
+class _Task(BaseModel, frozen=True, extra="forbid", strict=True):
+    """What all tasks have: a name, sizes of the three sets, and levels to read an accuracy against."""
+
+    name: str
+
+    metric: ClassVar[Metric] = "accuracy"
+    ceiling: ClassVar[float] = 1.0
+    """Best accuracy within reach: every scored token is decided by the tokens before it."""
+
+    @model_serializer(mode="wrap")
+    def _always_named(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The tag is written even where defaults are left out, or the rest could not be read back."""
+        return {"name": self.name, **write(self)}
+
+    @property
+    @abstractmethod
+    def vocab(self) -> int:
+        """Number of token ids, padding included."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """L, the length that sequences are padded to (prompt, answer and pads)."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """Number of examples of "train", "validation" and "test"."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def chance(self) -> float:
+        """Accuracy of the best guess that looks at positions only, never at the tokens of the prompt."""
+        raise NotImplementedError
+
+    @property
+    def trivial(self) -> float | None:
+        """Accuracy of a known rule that does not solve the task, or None: below it nothing was learnt."""
+        return None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes that accuracy is broken down by; ``Examples.klass`` indexes them."""
+        return ()
+
+
+class _Split(_Task, frozen=True):
+    """A task whose three sets are disjoint."""
+
+    validation: Size = 1000
+    test: Size = 1000
+
+    def _enough_held_out(self, strings: int, what: str, fix: str) -> None:
+        left = held_out(strings)
+        for field in ("validation", "test"):
+            size: int = getattr(self, field)
+            if size > left:
+                raise ValueError(
+                    f"{self.name}: {field}={size} is more than the {left} of {strings} {what} that a strict "
+                    f"split leaves for it; lower {field} to {left} or less, or {fix}"
+                )
+
+
+class _Stream(_Split, frozen=True):
+    """A task whose examples are drawn from a generator without end, each set from strings of its own."""
+
+    train: Size = 100_000
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+
+class MemorizeConfig(_Task, frozen=True):
+    """Pairs of a key (``digits`` tokens, base ``values``) and a random value; all pairs are trained.
+
+    A random table says nothing about unseen keys, so validation and test are trained pairs too.
+    """
+
+    name: Literal["memorize"] = "memorize"
+    values: Annotated[int, Field(ge=2, le=4096)] = 512
+    digits: Annotated[int, Field(ge=1, le=8)] = 2
+    pairs: Size | None = None
+    """Size of the table; None: one pair for each of the ``values ** digits`` keys."""
+    validation: Size | None = None
+    """None: 1000 of the pairs, or all where there are fewer; the same for ``test``."""
+    test: Size | None = None
+
+    metric: ClassVar[Metric] = "recall of trained pairs"
+
+    @model_validator(mode="after")
+    def _check(self) -> MemorizeConfig:
+        keys = self.values**self.digits
+        if keys > 10_000_000:
+            raise ValueError(
+                f"memorize: values={self.values} with digits={self.digits} makes {keys} keys, more than the 10,000,000 "
+                f"there is room for; lower values or digits"
+            )
+        if self.table > keys:
+            raise ValueError(
+                f"memorize: pairs={self.table} is more than the {keys} keys there are (values ** digits); "
+                f"lower pairs to {keys} or less, or raise values or digits"
+            )
+        for field in ("validation", "test"):
+            size = getattr(self, field)
+            if size is not None and size > self.table:
+                raise ValueError(
+                    f"memorize: {field}={size} is more than the {self.table} pairs of the table; "
+                    f"lower {field} to {self.table} or less, or raise pairs"
+                )
+        return self
+
+    @property
+    def table(self) -> int:
+        """Number of pairs, all of them trained."""
+        return self.values**self.digits if self.pairs is None else self.pairs
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        few = min(1000, self.table)
+        return {
+            "train": self.table,
+            "validation": few if self.validation is None else self.validation,
+            "test": few if self.test is None else self.test,
+        }
+
+    @property
+    def vocab(self) -> int:
+        return self.values * self.digits
+
+    @property
+    def length(self) -> int:
+        return self.digits + 1
+
+    @property
+    def chance(self) -> float:
+        return 1 / self.values
+
+
+class ParenthesesConfig(_Stream, frozen=True):
+    """Is a string of up to ``2 * max_pairs`` brackets balanced? Half of the wrong ones are nearly right."""
+
+    name: Literal["parentheses"] = "parentheses"
+    max_pairs: Annotated[int, Field(ge=4, le=500)] = 30
+
+    @property
+    def vocab(self) -> int:
+        return 4
+
+    @property
+    def length(self) -> int:
+        return 2 * self.max_pairs + 3
+
+    @property
+    def chance(self) -> float:
+        """Share of the more frequent answer (balanced, 0.52 at 30 pairs), by a simulation of fixed seed."""
+        return levels.parentheses(self.max_pairs).majority
+
+    @property
+    def trivial(self) -> float:
+        """Accuracy of comparing the numbers of "(" and ")" only (0.931 at 30 pairs), by simulation."""
+        return levels.parentheses(self.max_pairs).counting
+
+
+class AddmodConfig(_Split, frozen=True):
+    """a, b, (a + b) mod p. Both orders of a pair lie in one set, so that no test sum is a trained one mirrored.
+
+    ``split="ordered"`` splits ordered pairs, as the original did (37,620 and 1,981 at p = 199), and leaks.
+    """
+
+    name: Literal["addmod"] = "addmod"
+    p: Annotated[int, Field(ge=5, le=1024)] = 199
+    split: Literal["unordered", "ordered"] = "unordered"
+    train: Size | None = None
+    """None: all pairs that validation and test leave (see ``sizes``)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> AddmodConfig:
+        left = self._left
+        if left < 1 or (self.train is not None and self.train > left):
+            named = "test" if left < 1 else "train"
+            raise ValueError(
+                f"addmod: {named}={getattr(self, named)} does not fit: p={self.p} has {self.p**2} pairs, and "
+                f"validation={self.validation} and test={self.test} leave {max(left, 0)} for training; "
+                f"lower {'validation or test' if left < 1 else f'train to {left} or less'}, or raise p"
+            )
+        return self
+
+    @property
+    def _left(self) -> int:
+        # Cutting a set to its exact size can drop one mirrored pair for validation and one for test.
+        dropped = 2 if self.split == "unordered" else 0
+        return self.p**2 - self.validation - self.test - dropped
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        train = self._left if self.train is None else self.train
+        return {"train": train, "validation": self.validation, "test": self.test}
+
+    @property
+    def vocab(self) -> int:
+        return self.p
+
+    @property
+    def length(self) -> int:
+        return 3
+
+    @property
+    def chance(self) -> float:
+        return 1 / self.p
+
+
+class HaystackConfig(_Stream, frozen=True):
+    """Up to ``max_keys`` keys with values, then one of the keys as a query: its value is the answer."""
+
+    name: Literal["haystack"] = "haystack"
+    max_keys: Annotated[int, Field(ge=2, le=500)] = 30
+    values: Annotated[int, Field(ge=2, le=8192)] = 127
+
+    @model_validator(mode="after")
+    def _check(self) -> HaystackConfig:
+        m, v = self.max_keys, self.values
+        if m * v < 10:
+            raise ValueError(
+                f"haystack: values={v} with max_keys={m} gives {m * v} strings of one key, and a strict split needs 10; "
+                f"raise values to {-(-10 // m)} or more, or raise max_keys"
+            )
+        self._enough_held_out(m * v + m * (m - 1) * v * v * 2, "strings of one or two keys", "raise values or max_keys")
+        return self
+
+    @property
+    def vocab(self) -> int:
+        """The original's half for padding and values, half for keys and queries; more where keys need it."""
+        return self.values + 1 + max(self.values + 1, 2 * self.max_keys)
+
+    @property
+    def length(self) -> int:
+        return 2 * self.max_keys + 3
+
+    @property
+    def chance(self) -> float:
+        return 1 / self.values
+
+    @property
+    def trivial(self) -> float:
+        """Accuracy of naming any value in sight: H_m / m (13.3 % at 30 keys) and a chance match otherwise."""
+        found = sum(1 / k for k in range(1, self.max_keys + 1)) / self.max_keys
+        return found + (1 - found) / self.values
+
+
+class _Addition(_Stream, frozen=True):
+    digits: Annotated[int, Field(ge=2, le=200)] = 10
+    z_mask: bool = False
+    """Score as the original did: never the first digit of the sum, and the pad after the stop token."""
+
+    @model_validator(mode="after")
+    def _check(self) -> _Addition:
+        self._enough_held_out((9 * 10 ** (self.digits - 1)) ** 2, "pairs of numbers", "raise digits")
+        return self
+
+    @property
+    def vocab(self) -> int:
+        return 31
+
+    @property
+    def length(self) -> int:
+        return 3 * self.digits + 4
+
+
+class AddConfig(_Addition, frozen=True):
+    """Sum of two numbers of ``digits`` digits, most significant digit first."""
+
+    name: Literal["add"] = "add"
+
+    @property
+    def chance(self) -> float:
+        """Most frequent token of each position of the answer, pooled over scored tokens, by simulation."""
+        return levels.addition(self.digits, False, self.z_mask)
+
+
+class AddreversedConfig(_Addition, frozen=True):
+    """Sum of two numbers of ``digits`` digits, units first, so that carries run along the sequence."""
+
+    name: Literal["addreversed"] = "addreversed"
+
+    @property
+    def chance(self) -> float:
+        """Most frequent token of each position of the answer, pooled over scored tokens, by simulation."""
+        return levels.addition(self.digits, True, self.z_mask)
+
+
+class CopyConfig(_Stream, frozen=True):
+    """Repeat a string of symbols. Right only if every symbol and the end marker are.
+
+    Training has lengths ``min_length..max_length``; validation and test ``min_length..test_max_length``, each
+    length equally often. ``spline_max_length`` lets the splines of stage I see longer strings than the weights.
+    """
+
+    name: Literal["copy"] = "copy"
+    symbols: Annotated[int, Field(ge=2, le=8192)] = 10
+    min_length: Annotated[int, Field(ge=1, le=500)] = 2
+    max_length: Annotated[int, Field(ge=1, le=500)] = 10
+    test_max_length: Annotated[int, Field(ge=1, le=500)] = 30
+    spline_max_length: Annotated[int, Field(ge=1, le=500)] | None = None
+
+    metric: ClassVar[Metric] = "sequence accuracy"
+
+    @model_validator(mode="after")
+    def _check(self) -> CopyConfig:
+        for field, low in (("max_length", "min_length"), ("test_max_length", "max_length"),
+                           ("spline_max_length", "max_length")):  # fmt: skip
+            value, floor = getattr(self, field), getattr(self, low)
+            if value is not None and value < floor:
+                raise ValueError(f"copy: {field}={value} is below {low}={floor}; raise {field} or lower {low}")
+        shortest = self.symbols**self.min_length
+        if shortest < 10:
+            raise ValueError(
+                f"copy: min_length={self.min_length} with symbols={self.symbols} gives {shortest} strings, and a "
+                f"strict split needs 10 of each length; raise min_length or symbols"
+            )
+        strings = sum(self.symbols**n for n in range(self.min_length, self.test_max_length + 1))
+        self._enough_held_out(strings, "strings", "raise symbols or test_max_length")
+        return self
+
+    @property
+    def longest(self) -> int:
+        """The longest string in any set."""
+        return max(self.test_max_length, self.spline_max_length or 0)
+
+    @property
+    def vocab(self) -> int:
+        return self.symbols + 3
+
+    @property
+    def length(self) -> int:
+        return 2 * self.longest + 2
+
+    @property
+    def chance(self) -> float:
+        """Every symbol guessed, the end marker right: symbols ** -n, averaged over the lengths of the test."""
+        lengths = range(self.min_length, self.test_max_length + 1)
+        return sum(float(self.symbols) ** -n for n in lengths) / len(lengths)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(f"length_{n}" for n in range(self.min_length, self.longest + 1))
+
+
+class ManoConfig(_Stream, frozen=True):
+    """Value of an expression in prefix order over the residues of ``modulus``, no steps in between."""
+
+    name: Literal["mano"] = "mano"
+    modulus: Annotated[int, Field(ge=2, le=256)] = 7
+    max_operations: Annotated[int, Field(ge=1, le=16)] = 3
+
+    @model_validator(mode="after")
+    def _check(self) -> ManoConfig:
+        counts = levels.mano_expressions(self.modulus, self.max_operations)
+        self._enough_held_out(sum(counts[1:]), "expressions", "raise modulus or max_operations")
+        return self
+
+    @property
+    def vocab(self) -> int:
+        """Residues, three operators, begin, one question mark per number of operations, answer mark, pad."""
+        return self.modulus + 3 + 1 + self.max_operations + 2
+
+    @property
+    def length(self) -> int:
+        return 2 * self.max_operations + 5
+
+    @property
+    def chance(self) -> float:
+        """Share of the most frequent answer (0; 19.5 % at modulus 7 and three operations), exact."""
+        return levels.mano_majority(self.modulus, self.max_operations)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(f"operations_{n}" for n in range(1, self.max_operations + 1))
+
+
+TaskConfig = Annotated[
+    MemorizeConfig
+    | ParenthesesConfig
+    | AddmodConfig
+    | HaystackConfig
+    | AddConfig
+    | AddreversedConfig
+    | CopyConfig
+    | ManoConfig,
+    Field(discriminator="name"),
+]
