@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.tasks.config import Metric
+from jobs.tasks.config_base import Metric
 from jobs.tasks.counter_rng import fingerprints, stream_key
 
 Split = Literal["train", "validation", "test", "spline"]

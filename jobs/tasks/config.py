@@ -7,106 +7,15 @@ Formats follow the note on the spline probe, section 1; where the published sour
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from jobs.tasks import levels
-
-Metric = Literal["accuracy", "sequence accuracy", "recall of trained pairs"]
-Count = Annotated[int, Field(ge=1)]
-Size = Annotated[int, Field(ge=1, le=10_000_000)]
-
-HELD_OUT_SHARE = 0.095
-"""Share of all strings that belong to the test set, and again to the validation set: over 80 % stay in training."""
-
-LISTED_STRATUM = 20_000
-"""Strata of at most so many strings are split by counting (10 % each); larger ones by a threshold on a hash."""
+from jobs.tasks.config_base import Metric, Size, SplitTask, StreamedTask, TaskBase
 
 
-def held_out(strings: int) -> int:
-    """How many of ``strings`` different strings a strict split gives to the test set (and to validation)."""
-    return strings // 10 if strings <= LISTED_STRATUM else int(strings * HELD_OUT_SHARE)
-
-
-class _Task(BaseModel, frozen=True, extra="forbid", strict=True):
-    """What all tasks have: a name, sizes of the three sets, and levels to read an accuracy against."""
-
-    name: str
-
-    metric: ClassVar[Metric] = "accuracy"
-    ceiling: ClassVar[float] = 1.0
-    """Best accuracy within reach: every scored token is decided by the tokens before it."""
-
-    @model_serializer(mode="wrap")
-    def _always_named(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The tag is written even where defaults are left out, or the rest could not be read back."""
-        return {"name": self.name, **write(self)}
-
-    @property
-    @abstractmethod
-    def vocab(self) -> int:
-        """Number of token ids, padding included."""
-        raise NotImplementedError
-
-    @property
-    @abstractmethod
-    def length(self) -> int:
-        """L, the length that sequences are padded to (prompt, answer and pads)."""
-        raise NotImplementedError
-
-    @property
-    @abstractmethod
-    def sizes(self) -> dict[str, int]:
-        """Number of examples of "train", "validation" and "test"."""
-        raise NotImplementedError
-
-    @property
-    @abstractmethod
-    def chance(self) -> float:
-        """Accuracy of the best guess that looks at positions only, never at the tokens of the prompt."""
-        raise NotImplementedError
-
-    @property
-    def trivial(self) -> float | None:
-        """Accuracy of a known rule that does not solve the task, or None: below it nothing was learnt."""
-        return None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes that accuracy is broken down by; ``Examples.klass`` indexes them."""
-        return ()
-
-
-class _Split(_Task, frozen=True):
-    """A task whose three sets are disjoint."""
-
-    validation: Size = 1000
-    test: Size = 1000
-
-    def _enough_held_out(self, strings: int, what: str, fix: str) -> None:
-        left = held_out(strings)
-        for field in ("validation", "test"):
-            size: int = getattr(self, field)
-            if size > left:
-                raise ValueError(
-                    f"{self.name}: {field}={size} is more than the {left} of {strings} {what} that a strict "
-                    f"split leaves for it; lower {field} to {left} or less, or {fix}"
-                )
-
-
-class _Stream(_Split, frozen=True):
-    """A task whose examples are drawn from a generator without end, each set from strings of its own."""
-
-    train: Size = 100_000
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {"train": self.train, "validation": self.validation, "test": self.test}
-
-
-class MemorizeConfig(_Task, frozen=True):
+class MemorizeConfig(TaskBase, frozen=True):
     """Pairs of a key (``digits`` tokens, base ``values``) and a random value; all pairs are trained.
 
     A random table says nothing about unseen keys, so validation and test are trained pairs too.
@@ -172,7 +81,7 @@ class MemorizeConfig(_Task, frozen=True):
         return 1 / self.values
 
 
-class ParenthesesConfig(_Stream, frozen=True):
+class ParenthesesConfig(StreamedTask, frozen=True):
     """Is a string of up to ``2 * max_pairs`` brackets balanced? Half of the wrong ones are nearly right."""
 
     name: Literal["parentheses"] = "parentheses"
@@ -197,7 +106,7 @@ class ParenthesesConfig(_Stream, frozen=True):
         return levels.parentheses(self.max_pairs).counting
 
 
-class AddmodConfig(_Split, frozen=True):
+class AddmodConfig(SplitTask, frozen=True):
     """a, b, (a + b) mod p. Both orders of a pair lie in one set, so that no test sum is a trained one mirrored.
 
     ``split="ordered"`` splits ordered pairs, as the original did (37,620 and 1,981 at p = 199), and leaks.
@@ -245,7 +154,7 @@ class AddmodConfig(_Split, frozen=True):
         return 1 / self.p
 
 
-class HaystackConfig(_Stream, frozen=True):
+class HaystackConfig(StreamedTask, frozen=True):
     """Up to ``max_keys`` keys with values, then one of the keys as a query: its value is the answer."""
 
     name: Literal["haystack"] = "haystack"
@@ -257,10 +166,10 @@ class HaystackConfig(_Stream, frozen=True):
         m, v = self.max_keys, self.values
         if m * v < 10:
             raise ValueError(
-                f"haystack: values={v} with max_keys={m} gives {m * v} strings of one key, and a strict split needs 10; "
-                f"raise values to {-(-10 // m)} or more, or raise max_keys"
+                f"haystack: values={v} with max_keys={m} gives {m * v} strings of one key, and a strict split "
+                f"needs 10; raise values to {-(-10 // m)} or more, or raise max_keys"
             )
-        self._enough_held_out(m * v + m * (m - 1) * v * v * 2, "strings of one or two keys", "raise values or max_keys")
+        self.enough_held_out(m * v + m * (m - 1) * v * v * 2, "strings of one or two keys", "raise values or max_keys")
         return self
 
     @property
@@ -283,14 +192,14 @@ class HaystackConfig(_Stream, frozen=True):
         return found + (1 - found) / self.values
 
 
-class _Addition(_Stream, frozen=True):
+class _Addition(StreamedTask, frozen=True):
     digits: Annotated[int, Field(ge=2, le=200)] = 10
     z_mask: bool = False
     """Score as the original did: never the first digit of the sum, and the pad after the stop token."""
 
     @model_validator(mode="after")
     def _check(self) -> _Addition:
-        self._enough_held_out((9 * 10 ** (self.digits - 1)) ** 2, "pairs of numbers", "raise digits")
+        self.enough_held_out((9 * 10 ** (self.digits - 1)) ** 2, "pairs of numbers", "raise digits")
         return self
 
     @property
@@ -324,7 +233,7 @@ class AddreversedConfig(_Addition, frozen=True):
         return levels.addition(self.digits, True, self.z_mask)
 
 
-class CopyConfig(_Stream, frozen=True):
+class CopyConfig(StreamedTask, frozen=True):
     """Repeat a string of symbols. Right only if every symbol and the end marker are.
 
     Training has lengths ``min_length..max_length``; validation and test ``min_length..test_max_length``, each
@@ -354,7 +263,7 @@ class CopyConfig(_Stream, frozen=True):
                 f"strict split needs 10 of each length; raise min_length or symbols"
             )
         strings = sum(self.symbols**n for n in range(self.min_length, self.test_max_length + 1))
-        self._enough_held_out(strings, "strings", "raise symbols or test_max_length")
+        self.enough_held_out(strings, "strings", "raise symbols or test_max_length")
         return self
 
     @property
@@ -381,7 +290,7 @@ class CopyConfig(_Stream, frozen=True):
         return tuple(f"length_{n}" for n in range(self.min_length, self.longest + 1))
 
 
-class ManoConfig(_Stream, frozen=True):
+class ManoConfig(StreamedTask, frozen=True):
     """Value of an expression in prefix order over the residues of ``modulus``, no steps in between."""
 
     name: Literal["mano"] = "mano"
@@ -391,7 +300,7 @@ class ManoConfig(_Stream, frozen=True):
     @model_validator(mode="after")
     def _check(self) -> ManoConfig:
         counts = levels.mano_expressions(self.modulus, self.max_operations)
-        self._enough_held_out(sum(counts[1:]), "expressions", "raise modulus or max_operations")
+        self.enough_held_out(sum(counts[1:]), "expressions", "raise modulus or max_operations")
         return self
 
     @property

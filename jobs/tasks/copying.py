@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.tasks.base import Bools, Examples, Split, holdout, token_dtype
-from jobs.tasks.config import LISTED_STRATUM
+from jobs.tasks.config_base import LISTED_STRATUM
 from jobs.tasks.counter_rng import Words, integers, words
 from jobs.tasks.stream import Rows, StreamTask
 

@@ -1,8 +1,8 @@
 """MANO: an expression in prefix order over the residues of a modulus, and its value, with no steps in between.
 
 Tokens, for modulus N and up to M operations: residues 0..N-1; operators N (+), N+1 (-), N+2 (x); begin N+3;
-"k operations" N+3+k; answer mark N+4+M; pad N+5+M. A sequence is begin, "k operations", expression, answer mark, answer.
-The task is Allen-Zhu's (2025), shrunk as in the paper; the ids are ours.
+"k operations" N+3+k; answer mark N+4+M; pad N+5+M. A sequence is begin, "k operations", the expression, the mark,
+the answer. The task is Allen-Zhu's (2025), shrunk as in the paper; the ids are ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.tasks.base import Bools, Split, token_dtype
-from jobs.tasks.config import LISTED_STRATUM
+from jobs.tasks.config_base import LISTED_STRATUM
 from jobs.tasks.counter_rng import Words, integers, words
 from jobs.tasks.levels import mano_expressions
 from jobs.tasks.stream import Rows, StreamTask

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.tasks.base import Bools
+from jobs.tasks.base import Bools, Split
 from jobs.tasks.counter_rng import Words, geometric, integers, words
 from jobs.tasks.stream import Rows, StreamTask
 
@@ -130,8 +130,27 @@ def encode(brackets: NDArray[np.int8], lengths: NDArray[np.int64]) -> Rows:
     return tokens
 
 
+def kind(tokens: Rows) -> NDArray[np.int64]:
+    """0: unequal numbers of "(" and ")"; 1: equal, yet not balanced; 2: balanced. int64 [n] for tokens [n, 2m + 3]."""
+    answer = tokens[np.arange(len(tokens)), (tokens == QUESTION).argmax(axis=1) + 1]
+    # The answer is itself a bracket and must not be counted.
+    excess = (tokens == OPEN).sum(axis=1) - (tokens == CLOSE).sum(axis=1) - np.where(answer == OPEN, 1, -1)
+    return np.where(answer == CLOSE, 2, np.where(excess == 0, 1, 0))
+
+
 class Parentheses(StreamTask):
-    """Only the prediction at "?" counts. ``config.trivial`` is what counting alone reaches."""
+    """Only the prediction at "?" counts. ``config.trivial`` is what counting alone reaches.
+
+    Strata are what the two answers and the counting rule tell apart, and item i is of the stratum that its first
+    draw had. So in each set the share of balanced strings and the level of the rule are those of the stream;
+    otherwise the few short strings that a set happens to own would move both by percents.
+    """
+
+    def strata(self, keys: Words, split: Split) -> NDArray[np.int64]:
+        return kind(self.draw(words(keys, 1), np.zeros(len(keys), dtype=np.int64)))
+
+    def in_stratum(self, tokens: Rows, strata: NDArray[np.int64]) -> Bools:
+        return kind(tokens) == strata
 
     def draw(self, keys: Words, strata: NDArray[np.int64]) -> Rows:
         return encode(*draw_brackets(keys, self.config.max_pairs))

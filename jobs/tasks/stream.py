@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.tasks.base import Bools, Examples, Split, holdout
-from jobs.tasks.config import HELD_OUT_SHARE, LISTED_STRATUM, held_out
+from jobs.tasks.config_base import HELD_OUT_SHARE, LISTED_STRATUM, held_out
 from jobs.tasks.counter_rng import Words, fingerprints, item_keys, stream_key, words
 
 _MOST_ATTEMPTS = 5000
-_ATTEMPTS_AT_ONCE = {"train": 1, "spline": 4}
-_ATTEMPTS_AT_ONCE_HELD_OUT = 8
+_ATTEMPTS_AT_ONCE = {"train": 1, "spline": 4, "validation": 8, "test": 8}
+_ROWS_AT_ONCE = 4096  # few pending items try more draws at once: the first good one counts, so none depends on it
 
 Rows = NDArray[Any]
 Accept = Callable[[Rows], Bools]
@@ -47,6 +47,10 @@ class StreamTask(ABC):
     def strata(self, keys: Words, split: Split) -> NDArray[np.int64]:
         """The stratum of each item of a set, drawn from word 0 of its key."""
         return np.zeros(len(keys), dtype=np.int64)
+
+    def in_stratum(self, tokens: Rows, strata: NDArray[np.int64]) -> Bools:
+        """Whether each sequence is of the stratum it was drawn for; where ``draw`` sees to that, always."""
+        return np.ones(len(tokens), dtype=bool)
 
     def members(self, stratum: int) -> Rows | None:
         """All sequences of a stratum, or None where they are too many to list (above ``LISTED_STRATUM``)."""
@@ -84,14 +88,15 @@ class StreamTask(ABC):
         base = item_keys(stream_key(data_seed, name, split), np.arange(size))
         strata = self.strata(base, split)
         divide = _Division(self, stream_key(data_seed, name, "strings"), np.unique(strata))
-        block = _ATTEMPTS_AT_ONCE.get(split, _ATTEMPTS_AT_ONCE_HELD_OUT)
         tokens: Rows | None = None
-        pending = np.arange(size)
-        for attempt in range(1, _MOST_ATTEMPTS, block):
+        pending, attempt = np.arange(size), 1
+        while attempt < _MOST_ATTEMPTS:
+            block = max(_ATTEMPTS_AT_ONCE[split], min(_ROWS_AT_ONCE // len(pending), 128))
             draws = np.arange(attempt, attempt + block)
+            attempt += block
             stratum = np.repeat(strata[pending], block)
             rows = self.draw(words(base[pending, None], draws).ravel(), stratum)
-            good = divide.belongs(rows, stratum, split)
+            good = divide.belongs(rows, stratum, split) & self.in_stratum(rows, stratum)
             if accept is not None:
                 good &= accept(rows)
             good = good.reshape(-1, block)
