@@ -1,0 +1,308 @@
+"""The two tables of a sweep (``runs.parquet``, ``curves.parquet``): their columns, and how to read them.
+
+Every column is described in ``docs/tables.md`` (checked by a test). ``orchestrator.gather`` writes the tables; whoever
+analyses or shows results reads them here and gets plain Python and numpy. No file holds a NaN or an infinity: such a
+value is null and named in a flag column beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.workspace import Workspace
+from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.results import NOT_PLANNED, Result
+
+LABEL, SUMMARY, FLAG = "label.", "summary.", "flag."
+"""Prefixes of the columns that depend on the sweep: one a factor, one a summary value, one a value with flags."""
+
+RUN_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
+    ("run", pa.string()),
+    ("sweep", pa.string()),
+    ("stage", pa.string()),
+    ("cell", pa.int64()),
+    ("runner", pa.string()),
+    ("pack", pa.string()),
+    ("seed", pa.int64()),
+    ("state", pa.string()),
+    ("reason", pa.string()),
+    ("attempts", pa.int64()),
+    ("failure", pa.string()),
+    ("message", pa.string()),
+    ("step", pa.int64()),
+    ("seconds", pa.float64()),
+    ("lost_seconds", pa.float64()),
+    ("resumes", pa.int64()),
+    ("inexact", pa.list_(pa.string())),
+    ("host", pa.string()),
+    ("code", pa.string()),
+    ("started", pa.float64()),
+    ("finished", pa.float64()),
+    ("labels", pa.string()),
+    ("inputs", pa.string()),
+    ("products", pa.string()),
+)
+CURVE_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
+    ("run", pa.dictionary(pa.int32(), pa.string())),
+    ("step", pa.int64()),
+    ("split", pa.dictionary(pa.int32(), pa.string())),
+    ("metric", pa.dictionary(pa.int32(), pa.string())),
+    ("value", pa.float64()),
+    ("flag", pa.dictionary(pa.int32(), pa.string())),
+    ("attempt", pa.int64()),
+)
+CURVES = pa.schema(CURVE_FIELDS)
+PLAN_KEY, CURSOR_KEY = b"orchestrate.plan", b"orchestrate.cursor"
+"""Keys of the file metadata: the plan's header with its skipped pairs and notices; what was read to make the table."""
+
+
+def runs_schema(factors: Iterable[str], texts: Iterable[str], numbers: Iterable[str], flagged: Iterable[str]) -> Any:
+    """Columns of a runs table: the fixed ones, then labels, summary values and flags in the order of their names."""
+    fields = list(RUN_FIELDS)
+    fields += [(LABEL + name, pa.string()) for name in sorted(factors)]
+    kinds = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
+    fields += [(SUMMARY + name, kinds[name]) for name in sorted(kinds)]
+    fields += [(FLAG + name, pa.string()) for name in sorted(flagged)]
+    return pa.schema(fields)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table as plain columns. A column the table lacks reads as nulls."""
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @property
+    def names(self) -> list[str]:
+        return self.table.column_names
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the summary values."""
+        return [name[len(SUMMARY) :] for name in self.names if name.startswith(SUMMARY)]
+
+    @property
+    def factors(self) -> list[str]:
+        return [name[len(LABEL) :] for name in self.names if name.startswith(LABEL)]
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """Header of the plan (``sweep``, ``analysis``, ``settings``, ``stages``) with ``skipped``, ``notices``, and
+        ``cells`` (index -> stage, runner, config, labels, shape)."""
+        metadata = self.table.schema.metadata or {}
+        return orjson.loads(metadata.get(PLAN_KEY, b"{}"))
+
+    def values(self, name: str) -> list[Any]:
+        """One Python value a row, None where there is none."""
+        if name not in self.table.column_names:
+            return [None] * len(self)
+        return self.table.column(name).to_pylist()
+
+    def floats(self, name: str) -> np.ndarray:
+        """float64 of shape (rows,), NaN where there is none (in memory only)."""
+        if name not in self.table.column_names:
+            return np.full(len(self), np.nan)
+        return self.table.column(name).to_numpy().astype(float)
+
+    def codes(self, name: str) -> tuple[np.ndarray, list[str]]:
+        """A text column as integer codes of shape (rows,), -1 for null, and the words they index."""
+        column = self.table.column(name).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        return column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
+
+
+def read_runs(root: Path, sweep: str) -> Columns:
+    """One row a run, in the order of the plan.
+
+    Raises:
+        AnalysisError: the table does not exist yet.
+    """
+    return Columns(_read(Workspace(root).runs_table(sweep), sweep))
+
+
+def read_curves(root: Path, sweep: str, metrics: Sequence[tuple[str, str]] | None = None) -> Columns:
+    """One row a point, runs in the order of the plan, steps ascending.
+
+    Args:
+        metrics: only these (split, metric) pairs, where given.
+    """
+    path = Workspace(root).curves_table(sweep)
+    filters = [[("split", "=", s), ("metric", "=", m)] for s, m in metrics] if metrics else None
+    return Columns(_read(path, sweep, filters))
+
+
+def _read(path: Path, sweep: str, filters: Any = None) -> pa.Table:
+    if not path.exists():
+        raise AnalysisError(f"{path} does not exist: nothing of the sweep {sweep!r} was gathered; run `gather {sweep}`")
+    return pq.read_table(path, filters=filters, partitioning=None)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which labels make the rows and the columns of a comparison.
+
+    Attributes:
+        baseline: the arm that all others are compared with.
+        arm: factor of the arms.
+        source: factor that tells what an arm's product was learned for, or None; the row of a learned arm is its
+            source, and ``learned`` names the arm that learns.
+        learned: level of ``arm`` whose rows are named after their source.
+        columns: factors whose combinations are the columns; none: one column, ``all``.
+        search: factor that numbers the searches an arm's product came from, or None.
+        where: fixed levels of further factors; what differs in them is another slice.
+        stage: the stage whose runs are compared.
+    """
+
+    baseline: str
+    arm: str = "architecture"
+    source: str | None = "learned_for"
+    learned: str = "spline"
+    columns: tuple[str, ...] = ("task",)
+    search: str | None = "search_seed"
+    where: dict[str, str] = field(default_factory=dict)
+    stage: str | None = None
+
+
+def row_name(layout: Layout, labels: dict[str, Any]) -> str | None:
+    """The row a cell with these labels belongs to, or None if it has no arm."""
+    arm = labels.get(layout.arm)
+    source = labels.get(layout.source) if layout.source else None
+    if arm is None or source is None:
+        return None if arm is None else text(arm)
+    if arm == layout.learned:
+        return text(source)
+    own = text(source) == text(labels.get(layout.columns[0])) if layout.columns else False
+    return text(arm) if own else f"{text(arm)} of {text(source)}"
+
+
+def column_name(layout: Layout, labels: dict[str, Any]) -> str:
+    """The column a cell with these labels belongs to."""
+    parts = [text(labels[name]) for name in layout.columns if labels.get(name) is not None]
+    return ", ".join(parts) or "all"
+
+
+def text(value: Any) -> str:
+    """A label's level as text, as it stands in a ``label.`` column."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def find_layout(runs: Columns, where: dict[str, str] | None = None) -> Layout:
+    """Read the layout from the plan's ``analysis`` block and the labels in use.
+
+    The block may name ``arm``, ``source``, ``column`` (a factor or a list of them), ``search``, ``slice`` (factor ->
+    level) and ``stage``; what it does not name is found: the arms are the factor that has the baseline among its
+    levels, the columns ``task`` where there is one and else all other factors, the stage the last one with arms.
+
+    Raises:
+        AnalysisError: no baseline, or no factor that has it.
+    """
+    plan = runs.plan
+    block = plan.get("analysis") or {}
+    baseline = block.get("baseline")
+    levels = {name: list(dict.fromkeys(v for v in runs.values(LABEL + name) if v is not None)) for name in runs.factors}
+    if baseline is None:
+        raise AnalysisError("the sweep names no baseline; add `baseline:` to its analysis block")
+    arms = [name for name, found in levels.items() if text(baseline) in found]
+    arm = block.get("arm") or ("architecture" if "architecture" in arms else next(iter(arms), None))
+    if arm not in levels:
+        known = "; ".join(f"{name}: {', '.join(found)}" for name, found in levels.items()) or "none"
+        raise AnalysisError(f"no factor of the sweep has the baseline {baseline!r} among its levels ({known})")
+    source = block.get("source", "learned_for" if "learned_for" in levels else None)
+    search = block.get("search", "search_seed" if "search_seed" in levels else None)
+    others = [name for name in levels if name not in (arm, source, search, "seed")]
+    chosen = block.get("column") or (["task"] if "task" in others else others)
+    columns = tuple([chosen] if isinstance(chosen, str) else chosen)
+    fixed = {name: text(level) for name, level in (block.get("slice") or {}).items()} | (where or {})
+    stages = [s for s, a in zip(runs.values("stage"), runs.values(LABEL + arm), strict=True) if a is not None]
+    stage = block.get("stage") or (stages[-1] if stages else None)
+    for name in others:
+        if name not in columns and name not in fixed and (level := _first_level(runs, stage, name)) is not None:
+            fixed[name] = level
+    learned = block.get("learned", "spline")
+    return Layout(text(baseline), arm, source, learned, columns, search, fixed, stage)
+
+
+def _first_level(runs: Columns, stage: str | None, factor: str) -> str | None:
+    """The level planned first in a stage: the main slice."""
+    pairs = zip(runs.values("stage"), runs.values(LABEL + factor), strict=True)
+    return next((level for at, level in pairs if at == stage and level is not None), None)
+
+
+def load_results(
+    root: Path, sweep: str, metric: str = "test/accuracy@T", *, layout: Layout | None = None
+) -> list[Result]:
+    """What each run of the compared stage scored, or why it did not; skipped pairs carry the plan's reason.
+
+    Args:
+        root: the workspace.
+        sweep: name of the sweep.
+        metric: a summary value.
+        layout: rows and columns; found from the plan where absent.
+    """
+    runs = read_runs(root, sweep)
+    return results_of(runs, metric, layout or find_layout(runs))
+
+
+def results_of(runs: Columns, metric: str, layout: Layout) -> list[Result]:
+    """``load_results`` from a table that is already in memory."""
+    names = ("stage", "labels", "seed", "state", "reason", "failure", SUMMARY + metric, FLAG + metric)
+    results = []
+    for stage, labels, seed, state, reason, failure, value, flag in zip(*map(runs.values, names), strict=True):
+        found = orjson.loads(labels)
+        if (layout.stage is not None and stage != layout.stage) or not _in_slice(layout, found):
+            continue
+        if (arm := row_name(layout, found)) is None:
+            continue
+        why = None
+        if value is None or state != "completed":
+            value = None
+            why = f"{metric} is {flag}" if flag and state == "completed" else reason or f"no {metric} in its summary"
+        results.append(
+            Result(
+                arm=arm,
+                task=column_name(layout, found),
+                seed=seed,
+                search=_search(layout, found),
+                value=value,
+                reason=why,
+                diverged=failure == "diverged",
+            )
+        )
+    return results + _skipped(runs, layout, results)
+
+
+def _skipped(runs: Columns, layout: Layout, results: Sequence[Result]) -> list[Result]:
+    present = {(r.arm, r.task) for r in results}
+    skipped: dict[tuple[str, str], Result] = {}
+    for pair in runs.plan.get("skipped", []):
+        labels = pair.get("skipped") or {}
+        arm = row_name(layout, labels)
+        if arm is None or not _in_slice(layout, labels) or (key := (arm, column_name(layout, labels))) in present:
+            continue
+        skipped.setdefault(key, Result(*key, seed=-1, reason=f"{NOT_PLANNED}: {pair.get('reason', 'no reason given')}"))
+    return list(skipped.values())
+
+
+def _search(layout: Layout, labels: dict[str, Any]) -> int | None:
+    found = labels.get(layout.search) if layout.search else None
+    return None if found is None else int(found)
+
+
+def _in_slice(layout: Layout, labels: dict[str, Any]) -> bool:
+    """A cell that lacks a factor of the slice belongs to every slice."""
+    return all(labels.get(name) is None or text(labels[name]) == level for name, level in layout.where.items())
