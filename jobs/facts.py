@@ -6,13 +6,16 @@ facts after it are ignored.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from jobs.durable import read_json, read_log
+from jobs.durable import decide_file, read_json, read_log
+from jobs.workspace import AttemptDir
 
 
 class FailureClass(StrEnum):
@@ -151,6 +154,8 @@ class Closed(_Record):
     message: str = ""
     step: int | None = None
     evidence: dict[str, Any] = {}
+    facts_bytes: int | None = None
+    """Length of ``facts.jsonl`` when the attempt was closed: what a writer that was still alive added is ignored."""
 
 
 class Heartbeat(_Record):
@@ -163,9 +168,16 @@ class Heartbeat(_Record):
     time: float
 
 
-def read_facts(path: Path, offset: int = 0) -> tuple[list[Fact], int]:
-    """Facts from byte ``offset`` on and the offset behind them; kinds a newer version wrote are passed over."""
-    records, end = read_log(path, offset)
+def fact_record(fact: Fact) -> dict[str, Any]:
+    """The JSON line of a fact, defaults left out."""
+    return {"fact": fact.fact, **fact.model_dump(mode="json", exclude_defaults=True)}
+
+
+def read_facts(path: Path, offset: int = 0, limit: int | None = None) -> tuple[list[Fact], int]:
+    """Facts from byte ``offset`` on and the offset behind them; kinds a newer version wrote are passed over.
+
+    ``limit`` is ``Closed.facts_bytes`` of a closed attempt."""
+    records, end = read_log(path, offset, limit)
     facts: list[Fact] = []
     for record in records:
         try:
@@ -186,5 +198,40 @@ def read_claimed(path: Path) -> Claimed | None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    record = read_json(path)
-    return None if record is None else Heartbeat.model_validate(record)
+    """The last beat, or None where there is none (heartbeats are not fsynced: a power cut may leave an empty file)."""
+    try:
+        return Heartbeat.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def close_attempt(
+    attempt: AttemptDir,
+    *,
+    by: Literal["worker", "shim", "loop"],
+    outcome: Literal["completed", "failed", "preempted", "lost", "cancelled"],
+    failure: FailureClass | None = None,
+    message: str = "",
+    step: int | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> bool:
+    """Write ``closed.json``; the first one stands.
+
+    Returns:
+        True if this call's record is the one that stands.
+    """
+    try:
+        facts_bytes = attempt.facts.stat().st_size
+    except FileNotFoundError:
+        facts_bytes = 0
+    closed = Closed(
+        time=time.time(),
+        by=by,
+        outcome=outcome,
+        failure=failure,
+        message=message,
+        step=step,
+        evidence=dict(evidence or {}),
+        facts_bytes=facts_bytes,
+    )
+    return decide_file(attempt.closed, closed.model_dump(mode="json"))

@@ -1,0 +1,289 @@
+"""Carrying out one attempt, from claim to ``closed.json``: what the worker does besides training."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import hashlib
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from jobs import checkpoint as checkpoints
+from jobs import signals
+from jobs.durable import decide_file, read_log
+from jobs.errors import JobError
+from jobs.facts import Claimed, ExitCode, FailureClass, close_attempt
+from jobs.heartbeat import INTERVAL_S, Progress, Pulse
+from jobs.launch import Launch, read_launch
+from jobs.recorder import Recorder
+from jobs.runners import load, runner, validate_config
+from jobs.session import Leave, Member, Session
+from jobs.workspace import AttemptDir, Workspace
+
+JOB_VARIABLE = "ORCHESTRATE_JOB"
+CODE_VARIABLE = "ORCHESTRATE_CODE"
+
+_DISK_ERRNO = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_GPU_MEMORY = ("cuda out of memory", "hip out of memory", "cublas_status_alloc_failed")
+_EXIT_CODES = {
+    FailureClass.USER_ERROR: ExitCode.CONFIG,
+    FailureClass.DISK: ExitCode.DISK,
+    FailureClass.GPU_OUT_OF_MEMORY: ExitCode.GPU_OUT_OF_MEMORY,
+    FailureClass.PORT_CLASH: ExitCode.PORT_CLASH,
+    FailureClass.HANG: ExitCode.HANG,
+}
+
+
+def classify_exception(error: BaseException) -> FailureClass:
+    """The class of an exception that ended training, by its type and, where libraries know only text, by its text."""
+    text = f"{type(error).__name__}: {error}".lower()
+    if type(error).__name__ == "OutOfMemoryError" or any(words in text for words in _GPU_MEMORY):
+        return FailureClass.GPU_OUT_OF_MEMORY
+    if isinstance(error, MemoryError) or "defaultcpuallocator: can't allocate memory" in text:
+        return FailureClass.OUT_OF_MEMORY
+    if isinstance(error, OSError) and error.errno in _DISK_ERRNO:
+        return FailureClass.DISK
+    if (isinstance(error, OSError) and error.errno == errno.EADDRINUSE) or "eaddrinuse" in text:
+        return FailureClass.PORT_CLASH
+    if isinstance(error, JobError | ValidationError):
+        return FailureClass.USER_ERROR
+    return FailureClass.UNKNOWN
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """An exception as one line; the traceback is in the log."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:limit]
+
+
+def check_code(code: str) -> None:
+    """Raises JobError where ``jobs`` or ``models`` is not imported from the snapshot directory ``code``."""
+    root = Path(code).resolve()
+    for name in ("jobs", "models"):
+        file = import_module(name).__file__
+        if file is None or not Path(file).resolve().is_relative_to(root):
+            raise JobError(f"package {name!r} was imported from {file}, not from the code snapshot {root}")
+
+
+def resolve_members(launch: Launch) -> tuple[Member, ...]:
+    """Typed configs and checked inputs.
+
+    Raises:
+        ValidationError: a config is not what its runner takes. JobError: an input is absent or another one.
+    """
+    configs = [validate_config(launch.runner, config) for config in launch.configs]
+    root = Workspace(Path(launch.root)).root
+    members = []
+    for member in launch.members:
+        inputs = {name: root / given.path for name, given in member.inputs.items()}
+        for name, given in member.inputs.items():
+            try:
+                found = hashlib.sha256(inputs[name].read_bytes()).hexdigest()
+            except FileNotFoundError:
+                raise JobError(f"input {name!r} of run {member.run} is not at {inputs[name]}") from None
+            if found != given.sha256:
+                raise JobError(f"input {name!r} of run {member.run} ({inputs[name]}) is not the product it was made as")
+        members.append(Member(member.run, member.seed, configs[member.config], inputs, member.done))
+    return tuple(members)
+
+
+def claim(attempt: AttemptDir, job: str) -> bool:
+    """Link ``claimed.json``. False: another job has it, or the attempt is over."""
+    if attempt.closed.exists():
+        return False
+    record = Claimed(time=time.time(), job=job, host=socket.gethostname(), pid=os.getpid())
+    return decide_file(attempt.claimed, record.model_dump(mode="json"))
+
+
+def previous_rows(attempt: AttemptDir) -> list[dict[str, Any]]:
+    """Metric rows of the last attempt that left any."""
+    for number in range(attempt.number - 1, 0, -1):
+        rows, _ = read_log(AttemptDir(attempt.path.with_name(f"a{number}")).metrics)
+        if rows:
+            return rows
+    return []
+
+
+def carry_out(path: Path, environ: Mapping[str, str] = os.environ) -> int:
+    """Claim and carry out the attempt at ``path``. Returns the exit code (``ExitCode``)."""
+    faulthandler.enable()
+    attempt = AttemptDir(Path(os.path.abspath(path)))
+    launch = read_launch(attempt.launch)
+    job = environ.get(JOB_VARIABLE) or f"{launch.name}/{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+    if not claim(attempt, job):
+        print(f"{launch.name} is claimed or closed already; nothing to do here", file=sys.stderr)
+        return ExitCode.DONE
+    return _Attempt(attempt, launch, job, environ).run()
+
+
+class _Attempt:
+    """A claimed attempt."""
+
+    def __init__(self, attempt: AttemptDir, launch: Launch, job: str, environ: Mapping[str, str]) -> None:
+        self._attempt = attempt
+        self._launch = launch
+        self._job = job
+        self._environ = environ
+        self._progress = Progress()
+        self._session: Session | None = None
+        self._recorder: Recorder | None = None
+        self._pulse: Pulse | None = None
+
+    def run(self) -> int:
+        try:
+            try:
+                session = self._prepare()
+                if not signals.requested():
+                    load(runner(self._launch.runner).run)(session)
+                session.commit()
+            finally:
+                if self._pulse is not None:
+                    self._pulse.stop()
+            return self._close(session)
+        except Leave:
+            return self._yield()
+        except BaseException as error:
+            traceback.print_exc()
+            failure = classify_exception(error)
+            self._fail(failure, one_line(error))
+            return _EXIT_CODES.get(failure, 1)
+        finally:
+            sys.stderr.flush()
+
+    def _prepare(self) -> Session:
+        attempt, launch = self._attempt, self._launch
+        code = self._environ.get(CODE_VARIABLE)
+        if code:
+            check_code(code)
+        members = resolve_members(launch)
+        recorder = self._recorder = Recorder(attempt)
+        self._pulse = Pulse(
+            attempt,
+            self._progress,
+            hang_floor_s=launch.hang_floor_s,
+            interval_s=float(launch.settings.get("heartbeat_s", INTERVAL_S)),
+            on_closed=lambda: self._session.closed_elsewhere() if self._session else None,
+            on_hang=self._hang,
+        )
+        self._pulse.start()
+        checkpoints.clear_asides(attempt.checkpoints, attempt.number - 1)
+        newest, passed = None, []
+        if launch.resume:
+            done = {member.run for member in members if member.done}
+            newest, passed = checkpoints.newest_checkpoint(
+                attempt.checkpoints, done=done, after_attempt=launch.fresh_after
+            )
+        self._progress.step = newest.step if newest else 0
+        session = self._session = Session(
+            attempt,
+            launch,
+            members,
+            job=self._job,
+            checkpoint=newest,
+            recorder=recorder,
+            progress=self._progress,
+            requested=signals.requested,
+            previous=previous_rows(attempt) if newest else (),
+        )
+        for checkpoint in passed:
+            session.event(
+                "checkpoint_passed_over",
+                f"{checkpoint.path.name}: {checkpoint.verdict}",
+                checkpoint=checkpoint.path.name,
+                verdict=checkpoint.verdict,
+            )
+        return session
+
+    def _close(self, session: Session) -> int:
+        """The runner has returned."""
+        recorder = session.recorder
+        unfinished = len(session.unfinished)
+        step = session.progress.step
+        code = ExitCode.DONE
+        if session.leaving == "probe":
+            median = session.progress.median_step_s()
+            record: dict[str, Any] = {
+                "outcome": "completed",
+                "message": f"probe of {step - session.resume_step} steps",
+                "step": step,
+                "evidence": {"probe": True, "median_step_s": median},
+            }
+        elif not unfinished:
+            outcomes = session.outcomes
+            record = {"outcome": "completed", "message": f"{len(outcomes)} runs finished", "step": step}
+            if outcomes and all(failure is FailureClass.DIVERGED for failure in outcomes.values()):
+                code = ExitCode.DIVERGED
+        elif asked := signals.requested():
+            saved = session.saved_step
+            record = {
+                "outcome": "preempted",
+                "failure": FailureClass.PREEMPTED,
+                "message": f"asked to leave by {asked}; " + ("nothing saved" if saved is None else f"saved at {saved}"),
+                "step": saved,
+                "evidence": {"signal": asked, "reached": step},
+            }
+            code = ExitCode.CHECKPOINTED
+        else:
+            message = f"the runner returned at step {step} with {unfinished} runs unfinished"
+            record = {"outcome": "failed", "failure": FailureClass.UNKNOWN, "message": message, "step": step}
+            code = 1
+        recorder.close()
+        ours = close_attempt(self._attempt, by="worker", **record)
+        if ours and not unfinished:
+            checkpoints.prune(self._attempt.checkpoints, attempt=self._attempt.number, keep=0)
+        return code
+
+    def _yield(self) -> int:
+        """Somebody else closed the attempt: what isn't committed is not ours to say."""
+        message = "closed by somebody else; leaving"
+        print(f"{self._launch.name}: {message}", file=sys.stderr)
+        if self._session is not None and self._recorder is not None:
+            self._recorder.abandon()
+            try:
+                self._session.event("yield", message)
+                self._recorder.close()
+            except OSError:
+                traceback.print_exc()
+        return ExitCode.DONE
+
+    def _fail(self, failure: FailureClass, message: str) -> None:
+        """Close as failed. Whatever members have finished is kept; a full disk may leave only the exit code to tell."""
+        step = self._progress.step
+        try:
+            if self._recorder is not None:
+                if self._attempt.closed.exists():
+                    self._recorder.abandon()
+                self._recorder.commit()
+                self._recorder.close()
+        except OSError:
+            traceback.print_exc()
+        try:
+            close_attempt(self._attempt, by="worker", outcome="failed", failure=failure, message=message, step=step)
+        except OSError:
+            traceback.print_exc()
+
+    def _hang(self) -> None:
+        """In the heartbeat thread; the main thread is stuck, perhaps in a write to a dead file system."""
+        message = f"no step for {max(10 * (self._progress.median_step_s() or 0), self._launch.hang_floor_s):.3g} s"
+        print(f"{self._launch.name} hangs at step {self._progress.step}: {message}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+
+        def close() -> None:
+            if self._session is not None:
+                self._session.event("hang", message)
+            self._fail(FailureClass.HANG, message)
+
+        closing = threading.Thread(target=close, daemon=True)
+        closing.start()
+        closing.join(timeout=10)
+        os._exit(ExitCode.HANG)
