@@ -1,0 +1,168 @@
+"""A sweep file -> a checked, resolved ``Sweep``: includes, preset, overrides, interpolation, schema, in this order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sweeps import mistakes, shipped
+from sweeps.errors import Problem, SweepError
+from sweeps.interpolation import resolve
+from sweeps.overrides import read_override
+from sweeps.reading import read_tree
+from sweeps.schema import SweepFile
+from sweeps.tree import Origin, Origins, Tree, at, dotted, leaves, merge, origin_of, replaced
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A loaded file.
+
+    Attributes:
+        file: its typed content.
+        settings: the same as plain, resolved JSON, as the author wrote it (no include, no presets).
+        source: path, preset and overrides it came from.
+        origins: path in ``settings`` -> where it was written.
+    """
+
+    file: SweepFile
+    settings: Mapping[str, Any]
+    source: Mapping[str, Any]
+    origins: Mapping[tuple[str | int, ...], Origin] = field(repr=False)
+
+
+def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | None = None) -> Sweep:
+    """Read ``source`` (a path, or the name of a shipped recipe).
+
+    Args:
+        source: a path, or a name such as ``compat.yaml`` or ``compat``.
+        overrides: ``key=value`` in OmegaConf's dot-list syntax; ``preset=NAME`` among them chooses a preset.
+        preset: name of the preset to lay over the file.
+
+    Raises:
+        SweepError: with every mistake that was found, each with its line.
+    """
+    path = shipped.locate(source)
+    problems: list[Problem] = []
+    tree, origins = _read_file(path, problems, ())
+    chosen, kept = _chosen_preset(overrides, preset, problems)
+    presets = tree.pop("presets", None) or {}
+    if chosen is not None:
+        body, found = _read_preset(presets, chosen, path, origins, problems)
+        tree, origins = merge(tree, body), {**origins, **found}
+    for number, text in enumerate(overrides, 1):
+        if text in kept:
+            overlay, found = read_override(text, number, problems)
+            tree, origins = merge(tree, overlay), {**origins, **found}
+    tree.setdefault("name", path.stem)
+    tree = resolve(tree, origins, problems)
+    file, tree = _checked(tree, origins, problems)
+    if problems or file is None:
+        raise SweepError(sorted(problems, key=lambda p: (p.file.startswith("override"), p.file, p.line or 0)))
+    provenance = {"file": shipped.shown(path), "preset": chosen, "overrides": list(kept)}
+    return Sweep(file, tree, provenance, origins)
+
+
+def _read_file(path: Path, problems: list[Problem], inside: tuple[Path, ...]) -> tuple[Tree, Origins]:
+    """One file over the files it includes."""
+    name = shipped.shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"not UTF-8 ({error.reason} at byte {error.start})"
+        problems.append(Problem("", f"cannot be read: {reason}", name))
+        return {}, {}
+    tree, origins = read_tree(text, name, problems)
+    return _with_includes(tree, origins, path, problems, (*inside, path.resolve()), ())
+
+
+def _with_includes(
+    tree: Tree,
+    origins: Origins,
+    path: Path,
+    problems: list[Problem],
+    inside: tuple[Path, ...],
+    at_path: tuple[str, ...],
+) -> tuple[Tree, Origins]:
+    """``tree`` over what its ``include`` names, relative to the folder of ``path``."""
+    wanted = tree.pop("include", None)
+    below: Tree = {}
+    found: Origins = {}
+    for name in wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]:
+        _, origin = origin_of(origins, (*at_path, "include"))
+        file = path.parent / str(name)
+        if not isinstance(name, str) or not file.is_file():
+            near = tuple(sorted(other.name for other in path.parent.glob("*.yaml") if other != path))
+            problems.append(Problem("include", "no such file", origin.file, origin.line, name, near))
+        elif file.resolve() in inside:
+            problems.append(Problem("include", "a file includes itself", origin.file, origin.line, name))
+        else:
+            part, part_origins = _read_file(file, problems, inside)
+            below, found = merge(below, part), {**found, **part_origins}
+    return merge(below, tree), {**found, **origins}
+
+
+def _chosen_preset(
+    overrides: Sequence[str], preset: str | None, problems: list[Problem]
+) -> tuple[str | None, tuple[str, ...]]:
+    """(the preset asked for, the overrides that are left)."""
+    asked = [text.partition("=")[2].strip() for text in overrides if text.partition("=")[0].strip() == "preset"]
+    kept = tuple(text for text in overrides if text.partition("=")[0].strip() != "preset")
+    names = list(dict.fromkeys([*([preset] if preset is not None else []), *asked]))
+    if len(names) > 1:
+        problems.append(Problem("preset", "only one preset can be used", "command line", value=" and ".join(names)))
+    return (names[0] if names else None), kept
+
+
+def _read_preset(
+    presets: Any, chosen: str, path: Path, origins: Origins, problems: list[Problem]
+) -> tuple[Tree, Origins]:
+    if not isinstance(presets, dict) or chosen not in presets:
+        names = tuple(presets) if isinstance(presets, dict) else ()
+        message = "no such preset" if names else f"{shipped.shown(path)} has no presets"
+        problems.append(Problem("preset", message, "command line", value=chosen, choices=names))
+        return {}, {}
+    body = presets[chosen]
+    if not isinstance(body, dict):
+        _, origin = origin_of(origins, ("presets", chosen))
+        problems.append(Problem(f"presets.{chosen}", "a preset is a mapping of keys", origin.file, origin.line, body))
+        return {}, {}
+    prefix = ("presets", chosen)
+    inner = {key[2:]: origin for key, origin in origins.items() if key[:2] == prefix and len(key) > 2}
+    return _with_includes(dict(body), inner, path, problems, (path.resolve(),), ())
+
+
+def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[SweepFile | None, Tree]:
+    """The typed file; text that YAML took for a number is put back where the schema wants text."""
+    try:
+        file = SweepFile.model_validate(tree)
+    except ValidationError as error:
+        for path, text in mistakes.retyped(error, tree, origins.get).items():
+            tree = replaced(tree, path, text)
+        try:
+            file = SweepFile.model_validate(tree)
+        except ValidationError as remaining:
+            problems.extend(mistakes.problems(remaining, SweepFile, tree, lambda path: origin_of(origins, path)))
+            file = None
+    for path, value in leaves(tree):
+        if isinstance(value, float) and not math.isfinite(value):
+            written, origin = origin_of(origins, path)
+            problems.append(Problem(dotted(path), "must be a finite number", origin.file, origin.line, value))
+        elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+            written, origin = origin_of(origins, path)
+            problems.append(Problem(dotted(written), "does not fit 64 bits", origin.file, origin.line, value))
+    return file, tree
+
+
+def written_at(sweep: Sweep, path: tuple[str | int, ...]) -> tuple[tuple[str | int, ...], Origin]:
+    """Where the node at ``path`` of the settings, or its nearest ancestor, was written."""
+    return origin_of(sweep.origins, path)
+
+
+def value_at(sweep: Sweep, path: tuple[str | int, ...]) -> Any:
+    return at(sweep.settings, path)

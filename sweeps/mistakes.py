@@ -1,0 +1,141 @@
+"""pydantic's complaints -> problems with a line, the value and the valid choices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sweeps.errors import ABSENT, Problem
+from sweeps.tree import Origin, Path, dotted
+
+Locate = Callable[[Path], tuple[Path, Origin]]
+"""Path in the validated tree -> (path in the sweep file, where it was written), of the nearest node that was."""
+
+_TEXT_WANTED = {"string_type", "literal_error", "enum"}
+
+
+def retyped(error: ValidationError, tree: Any, locate: Callable[[Path], Origin | None]) -> dict[Path, str]:
+    """Scalars that YAML guessed to be numbers or booleans where the schema wants text: path -> the text as written.
+
+    ``1E234`` as a tag is text, because the schema says so, whatever it looks like.
+    """
+    texts: dict[Path, str] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        value = detail["input"]
+        if detail["type"] not in _TEXT_WANTED or not isinstance(value, bool | int | float):
+            continue
+        path = _existing(detail["loc"], tree)
+        origin = locate(path)
+        if origin is not None and origin.text is not None and "${" not in origin.text:
+            texts[path] = origin.text
+    return texts
+
+
+def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: Locate) -> Iterator[Problem]:
+    """One problem for each mistake. ``where`` is a path of the sweep file."""
+    schema = model.model_json_schema()
+    seen: set[tuple[Any, ...]] = set()
+    for detail in error.errors(include_url=False):
+        path = _existing(detail["loc"], tree)
+        wanted: Path = (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
+        written, origin = locate(path)
+        where = dotted((*written, *wanted[len(path) :]) if detail["type"] == "missing" else written)
+        found = Problem(
+            where,
+            _message(detail),
+            origin.file,
+            origin.line,
+            ABSENT
+            if detail["type"] in ("missing", "extra_forbidden") or _is_block(detail["input"])
+            else detail["input"],
+            tuple(_choices(detail, schema)),
+        )
+        key = (found.where, found.message, found.line)
+        if key not in seen:
+            seen.add(key)
+            yield found
+
+
+def _message(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "extra_forbidden":
+            return "unknown key"
+        case "missing":
+            return "this key is missing"
+        case "value_error":
+            return str(detail["ctx"]["error"]) if "ctx" in detail else detail["msg"]
+        case "literal_error" | "union_tag_invalid" | "enum":
+            return "not one of the choices"
+        case "union_tag_not_found":
+            return "the key " + str(detail["ctx"]["discriminator"]) + " is missing: it says which kind this is"
+        case "string_pattern_mismatch":
+            return f"must match {detail['ctx']['pattern']}"
+        case _:
+            return detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list | tuple) and len(value) > 4)
+
+
+def _existing(loc: Iterable[str | int], tree: Any) -> Path:
+    """The part of pydantic's location that is a path in ``tree``; tags of unions and names of validators are not."""
+    path: list[str | int] = []
+    for key in loc:
+        if (isinstance(tree, dict) and key in tree) or (
+            isinstance(tree, list | tuple) and isinstance(key, int) and key < len(tree)
+        ):
+            tree = tree[key]
+        else:
+            continue
+        path.append(key)
+    return tuple(path)
+
+
+def _choices(detail: ErrorDetails, schema: dict[str, Any]) -> list[str]:
+    context = detail.get("ctx", {})
+    if detail["type"] == "extra_forbidden":
+        return sorted({key for option in _options(schema, detail["loc"][:-1]) for key in option.get("properties", {})})
+    if detail["type"] in ("literal_error", "enum"):
+        return re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
+    if detail["type"] == "union_tag_invalid":
+        return re.findall(r"'([^']*)'", str(context["expected_tags"]))
+    if detail["type"] == "union_tag_not_found":
+        return [
+            tag
+            for option in _options(schema, detail["loc"])
+            for tag in option.get("discriminator", {}).get("mapping", {})
+        ]
+    return []
+
+
+def _options(schema: dict[str, Any], loc: Iterable[str | int]) -> list[dict[str, Any]]:
+    """Sub-schemas that may describe the value at ``loc`` (one, or the members of a union)."""
+    options = [schema]
+    for key in loc:
+        flat = [option for each in options for option in _flat(each, schema)]
+        options = [step for option in flat for step in _step(option, key, schema)] or options
+    return [option for each in options for option in _flat(each, schema)]
+
+
+def _flat(option: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
+    if "$ref" in option:
+        return _flat(root["$defs"][option["$ref"].rpartition("/")[2]], root)
+    members = option.get("anyOf") or option.get("oneOf") or option.get("allOf")
+    if not members:
+        return [option]
+    return [*([option] if "discriminator" in option else []), *(flat for m in members for flat in _flat(m, root))]
+
+
+def _step(option: dict[str, Any], key: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
+    if key in option.get("properties", {}):
+        return [option["properties"][key]]
+    mapping = option.get("discriminator", {}).get("mapping", {})
+    if key in mapping:
+        return _flat({"$ref": mapping[key]}, root)
+    more = option.get("items") if isinstance(key, int) else option.get("additionalProperties")
+    return [more] if isinstance(more, dict) else []

@@ -1,0 +1,37 @@
+"""Sweep files that come with the project, found by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sweeps.errors import Problem, SweepError
+
+FOLDER = Path(__file__).parent / "recipes"
+SUFFIX = ".yaml"
+
+
+def names() -> tuple[str, ...]:
+    """Recipes that can be run, without the tables and parts they include."""
+    return tuple(sorted(path.name for path in FOLDER.glob(f"*{SUFFIX}")))
+
+
+def locate(source: str | Path) -> Path:
+    """The file at ``source``, or the shipped recipe of that name (``compat.yaml`` or ``compat``).
+
+    Raises:
+        SweepError: neither exists; it lists the recipes.
+    """
+    path = Path(source)
+    if path.is_file():
+        return path
+    if len(path.parts) == 1:
+        shipped = FOLDER / (path.name if path.suffix == SUFFIX else path.name + SUFFIX)
+        if shipped.is_file():
+            return shipped
+    what = "is a directory" if path.is_dir() else "no such file or recipe"
+    raise SweepError([Problem("", what, value=str(source), choices=names())])
+
+
+def shown(path: Path) -> str:
+    """How a message names a file: a shipped recipe by its name, another as it was given."""
+    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else str(path)
