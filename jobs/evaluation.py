@@ -1,0 +1,74 @@
+"""Scoring predictions: losses and hits of a batch, accuracy of each member on a held-out set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from jobs.data import UNSCORED, PackExamples
+from jobs.tasks.base import Task
+from models.transformer import Transformer
+
+_ROWS = 16_384  # tokens of all members in one forward pass; larger passes leave the cache and are slower
+
+
+def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
+    flat = functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=UNSCORED, reduction="none"
+    )
+    counts = (targets != UNSCORED).sum(dim=(1, 2))
+    return flat.view(targets.shape[0], -1).sum(dim=1) / counts
+
+
+@torch.no_grad()
+def hits(logits: Tensor, targets: Tensor, *, by_sequence: bool) -> tuple[Tensor, Tensor]:
+    """(right, counted) for each sequence, int64 ``[P, B]`` each: scored predictions, or whole sequences (0 or 1 of 1)."""
+    scored = (targets != UNSCORED).sum(dim=2)
+    right = (logits.argmax(dim=-1) == targets).sum(dim=2)
+    if by_sequence:
+        return (right == scored).long(), torch.ones_like(scored)
+    return right, scored
+
+
+class HeldOut:
+    """One held-out split, a set for each member (members of one data seed share it)."""
+
+    def __init__(self, task: Task, examples: PackExamples) -> None:
+        sizes = set(examples.sizes.tolist())
+        if len(sizes) != 1:
+            raise ValueError(f"held-out sets of one task differ in size: {sorted(sizes)}")
+        self._examples, self._size = examples, sizes.pop()
+        self._by_sequence = task.config.metric == "sequence accuracy"
+        self._classes: Sequence[str] = task.config.classes
+
+    @torch.no_grad()
+    def accuracies(self, model: Transformer) -> list[dict[str | None, float]]:
+        """For each member: None -> accuracy, and class -> accuracy for the classes that occur."""
+        members = len(self._examples.sizes)
+        places = torch.arange(self._size).expand(members, -1)
+        right, counted = [], []
+        chunk = max(1, _ROWS // (members * self._examples.length))
+        for start in range(0, self._size, chunk):
+            batch = self._examples.batch(places[:, start : start + chunk])
+            found = hits(model(batch.tokens, batch.positions), batch.targets, by_sequence=self._by_sequence)
+            right.append(found[0])
+            counted.append(found[1])
+        klass = self._examples.klass[self._examples.rows(places)].numpy()
+        return self._tables(torch.cat(right, dim=1).numpy(), torch.cat(counted, dim=1).numpy(), klass)
+
+    def _tables(self, right: np.ndarray, counted: np.ndarray, klass: np.ndarray) -> list[dict[str | None, float]]:
+        found: list[dict[str | None, float]] = []
+        for r, c, k in zip(right, counted, klass, strict=True):
+            table: dict[str | None, float] = {None: float(r.sum() / c.sum())}
+            per_right = np.bincount(k, weights=r, minlength=len(self._classes))
+            per_count = np.bincount(k, weights=c, minlength=len(self._classes))
+            for index, name in enumerate(self._classes):
+                if per_count[index]:
+                    table[name] = float(per_right[index] / per_count[index])
+            found.append(table)
+        return found

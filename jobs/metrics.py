@@ -1,0 +1,27 @@
+"""Names of the metrics that the trainers write; reports and tables read them by these names."""
+
+from __future__ import annotations
+
+TRAIN_LOSS = "train/loss"
+"""Mean cross-entropy (nats a scored prediction) of the training batches since the previous evaluation."""
+
+TRAIN_ACCURACY = "train/accuracy"
+"""Accuracy on the same batches, scored as the task scores."""
+
+SHAPE_LOSS = "shape/loss"
+"""Mean loss of the batches that moved the shape, since the previous evaluation."""
+
+SHAPE_MOVED = "shape/moved"
+"""Root mean square of theta - start."""
+
+SHAPE_MOVED_MAX = "shape/moved_max"
+
+
+def accuracy(split: str, klass: str | None = None) -> str:
+    """``test/accuracy``, ``validation/accuracy/length_3``."""
+    return f"{split}/accuracy" if klass is None else f"{split}/accuracy/{klass}"
+
+
+def at_landmark(split: str, landmark: str) -> str:
+    """Key of a run's summary: accuracy at a step with a name, ``test/accuracy@T/2``."""
+    return f"{split}/accuracy@{landmark}"
