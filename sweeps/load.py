@@ -16,7 +16,7 @@ from sweeps.interpolation import resolve
 from sweeps.overrides import read_override
 from sweeps.reading import read_tree
 from sweeps.schema import SweepFile
-from sweeps.tree import Origin, Origins, Tree, at, dotted, leaves, merge, origin_of, replaced
+from sweeps.tree import Origin, Origins, Tree, dotted, leaves, merge, origin_of, replaced
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,18 @@ def _read_file(path: Path, problems: list[Problem], inside: tuple[Path, ...]) ->
         problems.append(Problem("", f"cannot be read: {reason}", name))
         return {}, {}
     tree, origins = read_tree(text, name, problems)
-    return _with_includes(tree, origins, path, problems, (*inside, path.resolve()), ())
+    return _with_includes(tree, origins, path, problems, (*inside, path.resolve()))
 
 
 def _with_includes(
-    tree: Tree,
-    origins: Origins,
-    path: Path,
-    problems: list[Problem],
-    inside: tuple[Path, ...],
-    at_path: tuple[str, ...],
+    tree: Tree, origins: Origins, path: Path, problems: list[Problem], inside: tuple[Path, ...]
 ) -> tuple[Tree, Origins]:
     """``tree`` over what its ``include`` names, relative to the folder of ``path``."""
     wanted = tree.pop("include", None)
     below: Tree = {}
     found: Origins = {}
     for name in wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]:
-        _, origin = origin_of(origins, (*at_path, "include"))
+        _, origin = origin_of(origins, ("include",))
         file = path.parent / str(name)
         if not isinstance(name, str) or not file.is_file():
             near = tuple(sorted(other.name for other in path.parent.glob("*.yaml") if other != path))
@@ -113,7 +108,10 @@ def _chosen_preset(
     """(the preset asked for, the overrides that are left)."""
     asked = [text.partition("=")[2].strip() for text in overrides if text.partition("=")[0].strip() == "preset"]
     kept = tuple(text for text in overrides if text.partition("=")[0].strip() != "preset")
-    names = list(dict.fromkeys([*([preset] if preset is not None else []), *asked]))
+    names: list[str] = []
+    for name in [*([] if preset is None else [preset]), *asked]:
+        if name not in names:
+            names.append(name)
     if len(names) > 1:
         problems.append(Problem("preset", "only one preset can be used", "command line", value=" and ".join(names)))
     return (names[0] if names else None), kept
@@ -134,7 +132,7 @@ def _read_preset(
         return {}, {}
     prefix = ("presets", chosen)
     inner = {key[2:]: origin for key, origin in origins.items() if key[:2] == prefix and len(key) > 2}
-    return _with_includes(dict(body), inner, path, problems, (path.resolve(),), ())
+    return _with_includes(dict(body), inner, path, problems, (path.resolve(),))
 
 
 def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[SweepFile | None, Tree]:
@@ -151,18 +149,9 @@ def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[Swe
             file = None
     for path, value in leaves(tree):
         if isinstance(value, float) and not math.isfinite(value):
-            written, origin = origin_of(origins, path)
+            _, origin = origin_of(origins, path)
             problems.append(Problem(dotted(path), "must be a finite number", origin.file, origin.line, value))
         elif isinstance(value, int) and not -(2**63) <= value < 2**64:
-            written, origin = origin_of(origins, path)
-            problems.append(Problem(dotted(written), "does not fit 64 bits", origin.file, origin.line, value))
+            _, origin = origin_of(origins, path)
+            problems.append(Problem(dotted(path), "does not fit 64 bits", origin.file, origin.line, value))
     return file, tree
-
-
-def written_at(sweep: Sweep, path: tuple[str | int, ...]) -> tuple[tuple[str | int, ...], Origin]:
-    """Where the node at ``path`` of the settings, or its nearest ancestor, was written."""
-    return origin_of(sweep.origins, path)
-
-
-def value_at(sweep: Sweep, path: tuple[str | int, ...]) -> Any:
-    return at(sweep.settings, path)

@@ -44,16 +44,9 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
         wanted: Path = (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
         written, origin = locate(path)
         where = dotted((*written, *wanted[len(path) :]) if detail["type"] == "missing" else written)
-        found = Problem(
-            where,
-            _message(detail),
-            origin.file,
-            origin.line,
-            ABSENT
-            if detail["type"] in ("missing", "extra_forbidden") or _is_block(detail["input"])
-            else detail["input"],
-            tuple(_choices(detail, schema)),
-        )
+        shown = detail["type"] not in ("missing", "extra_forbidden") and not _is_block(detail["input"])
+        value = detail["input"] if shown else ABSENT
+        found = Problem(where, _message(detail), origin.file, origin.line, value, tuple(_choices(detail, schema)))
         key = (found.where, found.message, found.line)
         if key not in seen:
             seen.add(key)
@@ -61,19 +54,20 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
 
 
 def _message(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
     match detail["type"]:
         case "extra_forbidden":
             return "unknown key"
         case "missing":
             return "this key is missing"
         case "value_error":
-            return str(detail["ctx"]["error"]) if "ctx" in detail else detail["msg"]
+            return str(context["error"])
         case "literal_error" | "union_tag_invalid" | "enum":
             return "not one of the choices"
         case "union_tag_not_found":
-            return "the key " + str(detail["ctx"]["discriminator"]) + " is missing: it says which kind this is"
+            return f"the key {context['discriminator']} is missing: it says which kind this is"
         case "string_pattern_mismatch":
-            return f"must match {detail['ctx']['pattern']}"
+            return f"must match {context['pattern']}"
         case _:
             return detail["msg"][:1].lower() + detail["msg"][1:]
 
@@ -86,31 +80,31 @@ def _existing(loc: Iterable[str | int], tree: Any) -> Path:
     """The part of pydantic's location that is a path in ``tree``; tags of unions and names of validators are not."""
     path: list[str | int] = []
     for key in loc:
-        if (isinstance(tree, dict) and key in tree) or (
-            isinstance(tree, list | tuple) and isinstance(key, int) and key < len(tree)
-        ):
-            tree = tree[key]
+        if isinstance(tree, dict):
+            known = key in tree
         else:
-            continue
-        path.append(key)
+            known = isinstance(tree, list | tuple) and isinstance(key, int) and key < len(tree)
+        if known:
+            tree = tree[key]
+            path.append(key)
     return tuple(path)
 
 
 def _choices(detail: ErrorDetails, schema: dict[str, Any]) -> list[str]:
     context = detail.get("ctx", {})
-    if detail["type"] == "extra_forbidden":
-        return sorted({key for option in _options(schema, detail["loc"][:-1]) for key in option.get("properties", {})})
-    if detail["type"] in ("literal_error", "enum"):
-        return re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
-    if detail["type"] == "union_tag_invalid":
-        return re.findall(r"'([^']*)'", str(context["expected_tags"]))
-    if detail["type"] == "union_tag_not_found":
-        return [
-            tag
-            for option in _options(schema, detail["loc"])
-            for tag in option.get("discriminator", {}).get("mapping", {})
-        ]
-    return []
+    match detail["type"]:
+        case "extra_forbidden":
+            options = _options(schema, detail["loc"][:-1])
+            return sorted({key for option in options for key in option.get("properties", {})})
+        case "literal_error" | "enum":
+            return re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
+        case "union_tag_invalid":
+            return re.findall(r"'([^']*)'", str(context["expected_tags"]))
+        case "union_tag_not_found":
+            options = _options(schema, detail["loc"])
+            return [tag for option in options for tag in option.get("discriminator", {}).get("mapping", {})]
+        case _:
+            return []
 
 
 def _options(schema: dict[str, Any], loc: Iterable[str | int]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -50,7 +49,7 @@ class Factor(_Block):
     def _spelled_out(cls, value: Any) -> Any:
         if isinstance(value, list | tuple):
             return {"values": value}
-        if isinstance(value, dict) and not {"levels", "values"} & value.keys():
+        if isinstance(value, dict) and not ({"levels", "values"} & value.keys() or isinstance(value.get("path"), str)):
             return {"levels": value}
         return value
 
@@ -110,6 +109,10 @@ class Need(_Block):
     when: When = {}
 
 
+Needs = Annotated[tuple[Need, ...], BeforeValidator(_listed), Field(min_length=1)]
+"""The first whose ``when`` agrees with the consumer's labels is used."""
+
+
 class Pack(_Block):
     """Runs of one stage, shape, resources and execution that agree in the labels ``by`` train as one program."""
 
@@ -144,10 +147,7 @@ class Stage(_Block):
     factors: tuple[str, ...] | None = None
     seeds: Seeds | None = None
     config: Config = {}
-    needs: Annotated[
-        dict[Name, Annotated[tuple[Need, ...], BeforeValidator(_listed), Field(min_length=1)]],
-        BeforeValidator(_or_empty),
-    ] = {}
+    needs: Annotated[dict[Name, Needs], BeforeValidator(_or_empty)] = {}
     pack: Pack | None = None
     resources: Resources = Resources()
     execution: Execution = Execution()
@@ -236,7 +236,3 @@ class SweepFile(_Block):
 
 FILE_ONLY = ("include", "presets")
 """Keys that are gone once a file is loaded: they were acted on."""
-
-
-def is_label(text: str) -> bool:
-    return re.fullmatch(LABEL, text) is not None
