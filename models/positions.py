@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -20,16 +21,18 @@ def _penalty(alibi_heads: int, length: int) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=64)
-def score_bias(alibi_heads: int, length: int, device: torch.device) -> Tensor:
-    """Added to scores before a softmax: -inf ahead, ALiBi's -s_h (i - j) behind; float32 ``[heads or 1, L, L]``.
+def score_bias(alibi_heads: int, length: int, extra: int, device: torch.device) -> Tensor:
+    """Added to scores before a softmax: -inf ahead, ALiBi's -s_h (i - j) behind; ``[heads or 1, L, L + extra]``.
 
     Args:
         alibi_heads: number of heads with ALiBi, 0 without it.
         length: L.
+        extra: keys behind the last one that are only padding; -inf.
         device: where the result lives.
     """
     penalty, ahead = _penalty(alibi_heads, length)
-    return (-penalty).masked_fill(ahead, float("-inf")).to(device, torch.float32)
+    bias = (-penalty).masked_fill(ahead, float("-inf"))
+    return functional.pad(bias, (0, extra), value=float("-inf")).to(device, torch.float32)
 
 
 @lru_cache(maxsize=64)

@@ -62,7 +62,7 @@ def evaluate(x: Tensor, right: Tensor, rise: Tensor, grid: SplineGrid) -> Tensor
     if right.shape[0] > 1:
         offsets = torch.arange(right.shape[0], device=x.device) * (grid.knots + 1)
         where = where + offsets.view(-1, *[1] * (x.dim() - 1))
-    return right.reshape(-1)[where] + position * rise.reshape(-1)[where]
+    return torch.addcmul(right.reshape(-1)[where], position, rise.reshape(-1)[where])
 
 
 class _Scratch:
