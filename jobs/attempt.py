@@ -210,7 +210,7 @@ class _Attempt:
         unfinished = len(session.unfinished)
         step = session.progress.step
         code = ExitCode.DONE
-        if session.leaving == "probe":
+        if self._launch.max_steps is not None:
             median = session.progress.median_step_s()
             record: dict[str, Any] = {
                 "outcome": "completed",

@@ -80,7 +80,9 @@ class ResumeCheck:
             old = curve.before.get(step)
             if old is not None and old != value and not curve.differs:
                 curve.differs = True
-                text = f"not exact: {name} at step {step} was {old!r}, is {value!r} since the resume at {self._resume_step}"
+                text = (
+                    f"not exact: {name} at step {step} was {old!r}, but {value!r} after resuming at {self._resume_step}"
+                )
                 found.append(Finding("resume_differs", text))
             if len(curve.after) == FIRST and (jump := _loss_jump(curve, self._resume_step)) is not None:
                 text = f"{name} jumped by {jump:+.4g} at the resume at step {self._resume_step}, beyond its noise"
