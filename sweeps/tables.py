@@ -8,7 +8,7 @@ value is null and named in a flag column beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from jobs.workspace import Workspace
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.results import NOT_PLANNED, Result
+from sweeps.layout import Layout, column_name, find_layout, in_slice, row_name, search_of
 
 LABEL, SUMMARY, FLAG = "label.", "summary.", "flag."
 """Prefixes of the columns that depend on the sweep: one a factor, one a summary value, one a value with flags."""
@@ -110,6 +111,10 @@ class Columns:
             return [None] * len(self)
         return self.table.column(name).to_pylist()
 
+    def label(self, factor: str) -> list[str | None]:
+        """One level a row, as text; None where a run has no such label."""
+        return self.values(LABEL + factor)
+
     def floats(self, name: str) -> np.ndarray:
         """float64 of shape (rows,), NaN where there is none (in memory only)."""
         if name not in self.table.column_names:
@@ -152,97 +157,6 @@ def _read(path: Path, sweep: str, filters: Any = None) -> pa.Table:
     return pq.read_table(path, filters=filters, partitioning=None)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which labels make the rows and the columns of a comparison.
-
-    Attributes:
-        baseline: the arm that all others are compared with.
-        arm: factor of the arms.
-        source: factor that tells what an arm's product was learned for, or None; the row of a learned arm is its
-            source, and ``learned`` names the arm that learns.
-        learned: level of ``arm`` whose rows are named after their source.
-        columns: factors whose combinations are the columns; none: one column, ``all``.
-        search: factor that numbers the searches an arm's product came from, or None.
-        where: fixed levels of further factors; what differs in them is another slice.
-        stage: the stage whose runs are compared.
-    """
-
-    baseline: str
-    arm: str = "architecture"
-    source: str | None = "learned_for"
-    learned: str = "spline"
-    columns: tuple[str, ...] = ("task",)
-    search: str | None = "search_seed"
-    where: dict[str, str] = field(default_factory=dict)
-    stage: str | None = None
-
-
-def row_name(layout: Layout, labels: dict[str, Any]) -> str | None:
-    """The row a cell with these labels belongs to, or None if it has no arm."""
-    arm = labels.get(layout.arm)
-    source = labels.get(layout.source) if layout.source else None
-    if arm is None or source is None:
-        return None if arm is None else text(arm)
-    if arm == layout.learned:
-        return text(source)
-    own = text(source) == text(labels.get(layout.columns[0])) if layout.columns else False
-    return text(arm) if own else f"{text(arm)} of {text(source)}"
-
-
-def column_name(layout: Layout, labels: dict[str, Any]) -> str:
-    """The column a cell with these labels belongs to."""
-    parts = [text(labels[name]) for name in layout.columns if labels.get(name) is not None]
-    return ", ".join(parts) or "all"
-
-
-def text(value: Any) -> str:
-    """A label's level as text, as it stands in a ``label.`` column."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def find_layout(runs: Columns, where: dict[str, str] | None = None) -> Layout:
-    """Read the layout from the plan's ``analysis`` block and the labels in use.
-
-    The block may name ``arm``, ``source``, ``column`` (a factor or a list of them), ``search``, ``slice`` (factor ->
-    level) and ``stage``; what it does not name is found: the arms are the factor that has the baseline among its
-    levels, the columns ``task`` where there is one and else all other factors, the stage the last one with arms.
-
-    Raises:
-        AnalysisError: no baseline, or no factor that has it.
-    """
-    plan = runs.plan
-    block = plan.get("analysis") or {}
-    baseline = block.get("baseline")
-    levels = {name: list(dict.fromkeys(v for v in runs.values(LABEL + name) if v is not None)) for name in runs.factors}
-    if baseline is None:
-        raise AnalysisError("the sweep names no baseline; add `baseline:` to its analysis block")
-    arms = [name for name, found in levels.items() if text(baseline) in found]
-    arm = block.get("arm") or ("architecture" if "architecture" in arms else next(iter(arms), None))
-    if arm not in levels:
-        known = "; ".join(f"{name}: {', '.join(found)}" for name, found in levels.items()) or "none"
-        raise AnalysisError(f"no factor of the sweep has the baseline {baseline!r} among its levels ({known})")
-    source = block.get("source", "learned_for" if "learned_for" in levels else None)
-    search = block.get("search", "search_seed" if "search_seed" in levels else None)
-    others = [name for name in levels if name not in (arm, source, search, "seed")]
-    chosen = block.get("column") or (["task"] if "task" in others else others)
-    columns = tuple([chosen] if isinstance(chosen, str) else chosen)
-    fixed = {name: text(level) for name, level in (block.get("slice") or {}).items()} | (where or {})
-    stages = [s for s, a in zip(runs.values("stage"), runs.values(LABEL + arm), strict=True) if a is not None]
-    stage = block.get("stage") or (stages[-1] if stages else None)
-    for name in others:
-        if name not in columns and name not in fixed and (level := _first_level(runs, stage, name)) is not None:
-            fixed[name] = level
-    learned = block.get("learned", "spline")
-    return Layout(text(baseline), arm, source, learned, columns, search, fixed, stage)
-
-
-def _first_level(runs: Columns, stage: str | None, factor: str) -> str | None:
-    """The level planned first in a stage: the main slice."""
-    pairs = zip(runs.values("stage"), runs.values(LABEL + factor), strict=True)
-    return next((level for at, level in pairs if at == stage and level is not None), None)
-
-
 def load_results(
     root: Path, sweep: str, metric: str = "test/accuracy@T", *, layout: Layout | None = None
 ) -> list[Result]:
@@ -264,7 +178,7 @@ def results_of(runs: Columns, metric: str, layout: Layout) -> list[Result]:
     results = []
     for stage, labels, seed, state, reason, failure, value, flag in zip(*map(runs.values, names), strict=True):
         found = orjson.loads(labels)
-        if (layout.stage is not None and stage != layout.stage) or not _in_slice(layout, found):
+        if (layout.stage is not None and stage != layout.stage) or not in_slice(layout, found):
             continue
         if (arm := row_name(layout, found)) is None:
             continue
@@ -277,7 +191,7 @@ def results_of(runs: Columns, metric: str, layout: Layout) -> list[Result]:
                 arm=arm,
                 task=column_name(layout, found),
                 seed=seed,
-                search=_search(layout, found),
+                search=search_of(layout, found),
                 value=value,
                 reason=why,
                 diverged=failure == "diverged",
@@ -292,17 +206,7 @@ def _skipped(runs: Columns, layout: Layout, results: Sequence[Result]) -> list[R
     for pair in runs.plan.get("skipped", []):
         labels = pair.get("skipped") or {}
         arm = row_name(layout, labels)
-        if arm is None or not _in_slice(layout, labels) or (key := (arm, column_name(layout, labels))) in present:
+        if arm is None or not in_slice(layout, labels) or (key := (arm, column_name(layout, labels))) in present:
             continue
         skipped.setdefault(key, Result(*key, seed=-1, reason=f"{NOT_PLANNED}: {pair.get('reason', 'no reason given')}"))
     return list(skipped.values())
-
-
-def _search(layout: Layout, labels: dict[str, Any]) -> int | None:
-    found = labels.get(layout.search) if layout.search else None
-    return None if found is None else int(found)
-
-
-def _in_slice(layout: Layout, labels: dict[str, Any]) -> bool:
-    """A cell that lacks a factor of the slice belongs to every slice."""
-    return all(labels.get(name) is None or text(labels[name]) == level for name, level in layout.where.items())

@@ -25,7 +25,9 @@ class Plan:
 
     def metadata(self) -> bytes:
         """What tables carry of the plan besides its runs (``sweeps.tables.PLAN_KEY``)."""
-        cells = [{"index": index} | {k: v for k, v in cell.items() if k != "cell"} for index, cell in self.cells.items()]
+        cells = [
+            {"index": index} | {k: v for k, v in cell.items() if k != "cell"} for index, cell in self.cells.items()
+        ]
         content = {**self.header, "skipped": self.skipped, "notices": self.notices, "cells": cells}
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
 

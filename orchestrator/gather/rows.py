@@ -14,7 +14,8 @@ from jobs.facts import FailureClass, Finished
 from orchestrator.gather.curves import FLAGS
 from orchestrator.gather.evidence import Attempt, PackEvidence, attempt_columns
 from orchestrator.gather.plan_lines import Plan
-from sweeps.tables import FLAG, LABEL, RUN_FIELDS, SUMMARY, runs_schema, text
+from sweeps.layout import text
+from sweeps.tables import FLAG, LABEL, RUN_FIELDS, SUMMARY, runs_schema
 
 Row = dict[str, Any]
 

@@ -1,0 +1,184 @@
+"""Pictures: the only file that knows matplotlib. The same data give the same bytes (no dates, fixed ids and styles)."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import matplotlib
+
+matplotlib.use("agg")
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from dashboards import colours
+from dashboards.queries import ColumnInfo, Comparison, Slice
+from dashboards.series import Line, Panel, Shape
+
+STYLE = {
+    "svg.hashsalt": "orchestrate",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "text.color": colours.INK,
+    "axes.edgecolor": colours.RULE,
+    "axes.labelcolor": colours.MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": colours.MUTED,
+    "ytick.color": colours.MUTED,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "hatch.linewidth": 0.6,
+    "hatch.color": "#c3c9d0",
+    "legend.frameon": False,
+}
+METADATA = {"svg": {"Date": None, "Creator": "orchestrate"}, "png": {"Software": "orchestrate"}}
+
+
+def rendered(figure: Figure, kind: str, dpi: int = 150) -> bytes:
+    """The file's bytes, ``kind`` being "svg" or "png"."""
+    sink = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(sink, format=kind, dpi=dpi, metadata=METADATA[kind], facecolor="white", bbox_inches="tight")
+    return sink.getvalue()
+
+
+def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
+    """One slice as a picture: arms in rows, columns as they stand, controls below."""
+    with matplotlib.rc_context(STYLE):
+        rows = [r for r in part.matrix.rows if r in comparison.rows]
+        controls = [r for r in part.matrix.rows if r in comparison.controls]
+        columns = [c.name for c in comparison.columns]
+        gap = 0.35 if controls else 0.0
+        high = len(rows) + len(controls) + gap
+        figure = Figure(figsize=(1.6 + 1.02 * len(columns), 1.3 + 0.52 * high))
+        axes = figure.add_subplot()
+        axes.set_xlim(0, len(columns))
+        axes.set_ylim(high, 0)
+        axes.axis("off")
+        for index, row in enumerate([*rows, *controls]):
+            y = index + (gap if row in controls else 0)
+            axes.text(-0.08, y + 0.5, row, ha="right", va="center", weight="normal" if row in controls else "bold")
+            for x, column in enumerate(columns):
+                _matrix_cell(axes, x, y, part, row, column, span)
+        for x, info in enumerate(comparison.columns):
+            faint = info.informative is False
+            axes.text(
+                x + 0.5, -0.12, info.name, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
+            )
+        unit = "percentage points" if part.unit == "pp" else part.unit
+        subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided, hatched: undecided"
+        axes.text(0, high + 0.42, subtitle, color=colours.MUTED, fontsize=8)
+        return figure
+
+
+def _matrix_cell(axes: Axes, x: float, y: float, part: Slice, row: str, column: str, span: float) -> None:
+    cell = part.matrix.cell(row, column)
+    box = {"xy": (x + 0.02, y + 0.02), "width": 0.96, "height": 0.96}
+    if cell.value is None:
+        axes.add_patch(Rectangle(**box, facecolor="#f4f5f7", edgecolor="none"))
+        words = _wrapped(cell.reason or cell.verdict, 15, 3)
+        axes.text(x + 0.5, y + 0.5, words, ha="center", va="center", fontsize=5.6, color=colours.MUTED)
+        return
+    fill = colours.diverging(cell.value / span, decided=cell.decided)
+    axes.add_patch(Rectangle(**box, facecolor=fill, edgecolor="#e4e7eb", linewidth=0.5))
+    if not cell.decided:
+        axes.add_patch(Rectangle(**box, facecolor="none", edgecolor="#d3d8de", hatch="////", linewidth=0))
+    ink = colours.ink_on(fill) if cell.decided else "#57606a"
+    weight = "bold" if cell.decided else "normal"
+    axes.text(x + 0.5, y + 0.40, f"{cell.value:+.1f}", ha="center", va="center", fontsize=9, weight=weight, color=ink)
+    if cell.low is not None and cell.high is not None:
+        interval = f"{cell.low:+.0f} to {cell.high:+.0f}"
+        axes.text(x + 0.5, y + 0.76, interval, ha="center", va="center", fontsize=5.8, color=ink)
+
+
+def _wrapped(words: str, width: int, lines: int) -> str:
+    out: list[str] = [""]
+    for word in words.split():
+        if out[-1] and len(out[-1]) + 1 + len(word) > width:
+            out.append("")
+        out[-1] = f"{out[-1]} {word}".strip()
+    return "\n".join(out[:lines]) + ("…" if len(out) > lines else "")
+
+
+def _grid(count: int, width: float = 11.0, height: float = 1.9) -> tuple[Figure, list[Axes]]:
+    across = min(4, max(1, count))
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(width * across / 4, height * down), layout="constrained")
+    return figure, [figure.add_subplot(down, across, index + 1) for index in range(count)]
+
+
+def training_figure(panels: Sequence[Panel], columns: Sequence[ColumnInfo], baseline: str, transfer: bool) -> Figure:
+    """Accuracy over steps, one panel a column, one thin line a seed."""
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _grid(len(panels))
+        arms = list(dict.fromkeys(line.arm for panel in panels for line in panel.lines))
+        others = [arm for arm in arms if arm != baseline]
+        for panel, info, ax in zip(panels, columns, axes, strict=True):
+            ax.set_title(panel.column)
+            for line in panel.lines:
+                shade = 0 if transfer or line.arm == baseline else others.index(line.arm)
+                _draw(ax, line, colours.BASELINE if line.arm == baseline else _hue(shade))
+            levels = info.levels
+            for level, dashes in ((levels.chance, (1, 2)), (levels.trivial, (4, 2))):
+                if level is not None:
+                    ax.axhline(level, color="#9aa1a9", linewidth=0.7, dashes=dashes, zorder=1)
+            if levels.t_task is not None:
+                ax.axvline(levels.t_task, color="#c3c9d0", linewidth=0.8, zorder=1)
+                ax.text(levels.t_task, 1.0, " T", transform=ax.get_xaxis_transform(), va="top", color=colours.MUTED)
+            if not panel.lines:
+                ax.text(0.5, 0.5, "no points yet", transform=ax.transAxes, ha="center", color=colours.MUTED)
+            if levels.chance is not None:
+                ax.set_ylim(-0.02, 1.02)
+        return figure
+
+
+def movement_figure(panels: Sequence[Panel]) -> Figure:
+    """Root mean square of theta - start over steps, one line a search."""
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _grid(len(panels), height=1.35)
+        for panel, ax in zip(panels, axes, strict=True):
+            ax.set_title(panel.column)
+            for line in panel.lines:
+                _draw(ax, line, colours.OWN if line.arm == "spline" else colours.WORSE)
+            ax.set_ylim(bottom=0)
+        return figure
+
+
+def shapes_figure(grouped: dict[str, list[Shape]]) -> Figure:
+    """The learned functions side by side, one line a search, the range that inputs visit marked."""
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _grid(len(grouped), height=1.75)
+        for (task, shapes), ax in zip(grouped.items(), axes, strict=True):
+            ax.set_title(task)
+            ranges = [shape.visited for shape in shapes if shape.visited is not None]
+            if ranges:
+                low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+                ax.axvspan(low, high, color="#e8f0f9", zorder=0, linewidth=0)
+            for index, shape in enumerate(shapes):
+                for curve in shape.curves:
+                    ax.plot(shape.x, curve, color=_hue(index), linewidth=1.1, alpha=0.9)
+            ax.axhline(0, color=colours.RULE, linewidth=0.7, zorder=1)
+            ax.axvline(0, color=colours.RULE, linewidth=0.7, zorder=1)
+        return figure
+
+
+def _draw(ax: Axes, line: Line, colour: str) -> None:
+    ax.plot(line.steps, line.values, color=colour, linewidth=0.85, alpha=0.85, zorder=2)
+    if line.gaps and line.steps:
+        ax.plot(line.steps[-1:], line.values[-1:], marker="x", markersize=4, color=colour, zorder=3)
+
+
+def _hue(index: int) -> str:
+    """Colours for lines told apart (Okabe & Ito's set for colour-blind readers)."""
+    return ("#1f5fa8", "#d55e00", "#009e73", "#cc79a7", "#b38600", "#56b4e9", "#3b3f45")[index % 7]

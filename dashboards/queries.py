@@ -1,0 +1,269 @@
+"""What a report shows, as plain data computed from a sweep's tables: slices of the comparison, columns, troubles.
+
+Nothing here draws or writes; the web pages ask the same questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dashboards.levels import Levels, column_levels
+from jobs.durable import read_json
+from jobs.workspace import Workspace
+from sweeps.analysis.matrix import Cell, Column, Matrix
+from sweeps.analysis.results import NOT_PLANNED, Result
+from sweeps.analysis.transfer import POINTS, transfer_matrix
+from sweeps.layout import Layout, column_name, find_layout
+from sweeps.tables import Columns, read_runs, results_of
+
+DEFAULT_METRIC = "test/accuracy@T"
+PERCENT, OWN = "pp", "units of the metric"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One matrix: a metric (which fixes the step) at fixed levels of the factors beside arm and column.
+
+    Attributes:
+        name: words for what is fixed, such as ``T/2, rate 1``.
+        metric: the summary value compared.
+        where: the fixed levels.
+        matrix: the comparison.
+        unit: "pp", or "units of the metric" where values do not lie in [0, 1].
+        primary: the slice that the analysis block names.
+    """
+
+    name: str
+    metric: str
+    where: Mapping[str, str]
+    matrix: Matrix
+    unit: str
+    primary: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """A column's name with its levels and its noise floor."""
+
+    name: str
+    levels: Levels
+    noise: Column
+
+    @property
+    def informative(self) -> bool | None:
+        return self.noise.informative
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All slices of a sweep's comparison.
+
+    Attributes:
+        layout: which labels make rows and columns.
+        block: the analysis block that was followed.
+        exploratory: every way in which this departs from the frozen block; empty if it does not.
+        notes: what else a reader must know about the block.
+        slices: the primary one first.
+        columns: the columns of the primary slice.
+        rows: arms that form the family (rows that are also columns, or all arms where none is).
+        controls: the other arms.
+        results: the primary slice's results.
+    """
+
+    layout: Layout
+    block: Mapping[str, Any]
+    exploratory: tuple[str, ...]
+    notes: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    columns: tuple[ColumnInfo, ...]
+    rows: tuple[str, ...]
+    controls: tuple[str, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def primary(self) -> Slice:
+        return self.slices[0]
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether rows are named after columns (a transfer matrix) or arms are just arms."""
+        return any(row in {c.name for c in self.columns} for row in self.rows)
+
+
+def analysis_block(
+    root: Path, sweep: str, runs: Columns, asked: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The block to follow, the departures from the frozen one, and notes.
+
+    The frozen block stands (``frozen.json``; before the first launch, the planned one); what a person asked for
+    otherwise is followed and named as a departure.
+    """
+    planned = dict(runs.plan.get("analysis") or {})
+    frozen = read_json(Workspace(root).frozen(sweep))
+    notes = []
+    if frozen is None:
+        base = planned
+        notes.append("The analysis block is not frozen yet: nothing of this sweep was launched by the loop.")
+    else:
+        base = dict(frozen.get("analysis", frozen))
+        changed = sorted(k for k in base.keys() | planned.keys() if base.get(k) != planned.get(k))
+        if changed:
+            notes.append(
+                f"The sweep file's analysis block was changed after launch ({', '.join(changed)}): ignored here."
+            )
+    block = base | {k: v for k, v in asked.items() if v is not None}
+    departures = [
+        f"{name} = {block[name]!r}, planned {base.get(name, 'unset')!r}"
+        for name in sorted(block)
+        if block[name] != base.get(name)
+    ]
+    return block, departures, notes
+
+
+def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -> Comparison:
+    """Every slice of a sweep's comparison.
+
+    Args:
+        root: the workspace.
+        sweep: name of the sweep.
+        runs: its runs table, where it was read already.
+        asked: keys of the analysis block to use instead of the frozen ones (``metric``, ``baseline``, ``alpha`` ...).
+
+    Raises:
+        AnalysisError: no table, no baseline, or results that cannot be compared.
+    """
+    runs = runs if runs is not None else read_runs(root, sweep)
+    block, exploratory, notes = analysis_block(root, sweep, runs, asked)
+    layout = find_layout(runs, block=block)
+    metric = str(block.get("metric") or DEFAULT_METRIC)
+    cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
+    results = results_of(runs, metric, layout)
+    names = _column_order(cells, layout, results)
+    levels = {name: column_levels(_config(cells, layout, name), block, name) for name in names}
+    arms = [arm for arm in dict.fromkeys(r.arm for r in results) if arm != layout.baseline]
+    rows = [name for name in names if name in arms] or arms
+    controls = [arm for arm in arms if arm not in rows]
+    alpha = float(block.get("alpha", 0.05))
+    slices = []
+    for where in _alternatives(runs, layout):
+        for name in _landmarks(runs, metric):
+            at = replace(layout, where=where)
+            found = results if (name, where) == (metric, layout.where) else results_of(runs, name, at)
+            present = {r.arm for r in found}
+            shown = [*rows, *(arm for arm in controls if arm in present)]
+            found = [*found, *_unplanned(found, shown, names)]
+            matrix, unit = _matrix(found, layout.baseline, names, shown, alpha, levels)
+            primary = (name, where) == (metric, layout.where)
+            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, primary))
+    slices.sort(key=lambda s: not s.primary)
+    columns = [ColumnInfo(name, levels[name], slices[0].matrix.column(name)) for name in names]
+    return Comparison(
+        layout, block, tuple(exploratory), tuple(notes), tuple(slices), tuple(columns), tuple(rows), tuple(controls),
+        tuple(results),
+    )  # fmt: skip
+
+
+def _matrix(
+    results: Sequence[Result],
+    baseline: str,
+    columns: list[str],
+    rows: list[str],
+    alpha: float,
+    levels: Mapping[str, Levels],
+) -> tuple[Matrix, str]:
+    """The matrix in percentage points, or in the metric's own unit where its values leave [0, 1].
+
+    The second is the same t test: it does not change under a shift and a scale, so values are mapped into [0, 1] and
+    the differences mapped back.
+    """
+    values = [r.value for r in results if r.value is not None and math.isfinite(r.value)]
+    chance = {name: level.chance for name, level in levels.items() if level.chance is not None}
+    ceiling = {name: level.ceiling for name, level in levels.items()}
+    if all(0 <= value <= 1 for value in values):
+        return transfer_matrix(
+            results, baseline=baseline, columns=columns, rows=rows, alpha=alpha, chance=chance, ceiling=ceiling
+        ), PERCENT
+    low, span = min(values), (max(values) - min(values)) or 1.0
+    scaled = [r if r.value is None else replace(r, value=min(1.0, max(0.0, (r.value - low) / span))) for r in results]
+    matrix = transfer_matrix(scaled, baseline=baseline, columns=columns, rows=rows, alpha=alpha)
+    unit = span / POINTS
+    cells = tuple(_scaled_cell(cell, unit) for cell in matrix.cells)
+    noise = tuple(
+        replace(
+            c,
+            baseline=None if c.baseline is None else low + span * c.baseline,
+            seed_sd=_times(c.seed_sd, unit),
+            search_sd=_times(c.search_sd, unit),
+            informative=None,
+            why="the metric has no known chance level",
+        )
+        for c in matrix.noise
+    )
+    return replace(matrix, cells=cells, noise=noise), OWN
+
+
+def _scaled_cell(cell: Cell, unit: float) -> Cell:
+    names = ("value", "low", "high", "family_low", "family_high", "standard_error", "survivors")
+    return replace(cell, **{name: _times(getattr(cell, name), unit) for name in names})
+
+
+def _unplanned(results: Sequence[Result], rows: Sequence[str], columns: Sequence[str]) -> list[Result]:
+    """A word for each cell that no run of the plan belongs to."""
+    present = {(r.arm, r.task) for r in results}
+    missing = [(row, column) for row in rows for column in columns if (row, column) not in present]
+    return [Result(row, column, seed=-1, reason=NOT_PLANNED) for row, column in missing]
+
+
+def _times(value: float | None, unit: float) -> float | None:
+    return None if value is None else value * unit
+
+
+def _column_order(cells: Sequence[Mapping[str, Any]], layout: Layout, results: Sequence[Result]) -> list[str]:
+    """Columns as the plan lists them, then any that only results know."""
+    planned = [column_name(layout, cell["labels"]) for cell in cells if cell["labels"].get(layout.arm) is not None]
+    return list(dict.fromkeys([*planned, *(r.task for r in results)]))
+
+
+def _config(cells: Sequence[Mapping[str, Any]], layout: Layout, column: str) -> Mapping[str, Any]:
+    """Config of a column's cells, the baseline's first."""
+    found = [cell for cell in cells if column_name(layout, cell["labels"]) == column]
+    found.sort(key=lambda cell: cell["labels"].get(layout.arm) != layout.baseline)
+    return found[0].get("config", {}) if found else {}
+
+
+def _landmarks(runs: Columns, metric: str) -> list[str]:
+    """The metric at the other named steps: ``test/accuracy@T`` -> also @T/2, @2T and @final."""
+    base, mark, _ = metric.partition("@")
+    named = [f"{base}@{step}" for step in ("T/2", "T", "2T", "final")] if mark else []
+    return [metric, *(name for name in named if name in runs.metrics and name != metric)]
+
+
+def _alternatives(runs: Columns, layout: Layout) -> list[dict[str, str]]:
+    """The main slice, then those that differ from it in one factor."""
+    found = [dict(layout.where)]
+    for factor in layout.where:
+        pairs = zip(runs.values("stage"), runs.label(factor), strict=True)
+        levels = dict.fromkeys(level for stage, level in pairs if level is not None and stage == layout.stage)
+        found += [{**layout.where, factor: level} for level in levels if level != layout.where[factor]]
+    return found
+
+
+def _slice_name(metric: str, where: Mapping[str, str]) -> str:
+    base, mark, step = metric.partition("@")
+    fixed = [f"{factor} {level_words(level)}" for factor, level in where.items()]
+    return ", ".join([("final step" if step == "final" else f"step {step}") if mark else base, *fixed])
+
+
+def level_words(level: str) -> str:
+    """A level for people: 0.3333333333333333 is ``1/3``, 1.0 is ``1``."""
+    try:
+        number = float(level)
+    except ValueError:
+        return level
+    fraction = Fraction(number).limit_denominator(16)
+    return str(fraction) if math.isclose(float(fraction), number, rel_tol=1e-3) else f"{number:g}"
