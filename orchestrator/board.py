@@ -1,0 +1,231 @@
+"""The loop's picture: what is desired and what is known of it, kept up to date piece by piece.
+
+``decide`` reads it and never changes it. Every update costs in proportion to what changed, never to how much is queued
+or has ended: packs wait in sorted lists by shape, and a run that ends wakes only the packs that consume its products.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from jobs.workspace import Workspace
+from orchestrator.desired import Desired, DesiredPack
+from orchestrator.history import AttemptView, read_view
+from orchestrator.policy import Policy
+from orchestrator.requests import Wish
+from orchestrator.verdicts import PackVerdict, RunState, RunVerdict, judge_pack
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What the inputs of a pack's open members allow.
+
+    Attributes:
+        runnable: members whose inputs have all completed.
+        blocked: member -> why its inputs will not come (unless a person retries them).
+        waiting: inputs that are still to come.
+    """
+
+    runnable: tuple[str, ...]
+    blocked: Mapping[str, str]
+    waiting: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Every input is decided, and something can be trained."""
+        return bool(self.runnable) and not self.waiting
+
+
+class Board:
+    """See the module. Packs that have no attempt and no wish hold nothing but their place in a list."""
+
+    def __init__(self, workspace: Workspace, desired: Desired, policy: Policy, wishes: Mapping[str, Wish]) -> None:
+        self.workspace = workspace
+        self.policy = policy
+        self.desired = desired
+        self.wishes = wishes
+        self.histories: dict[str, list[AttemptView]] = {}
+        self.verdicts: dict[str, PackVerdict] = {}
+        """Of packs with an attempt or a wish."""
+        self.ended: dict[str, RunVerdict] = {}
+        self.live: dict[str, None] = {}
+        """Packs with an attempt that is not over, oldest first."""
+        self.ready: dict[str, list[int]] = defaultdict(list)
+        """Shape -> places (in ``order``) of packs that could be launched, sorted."""
+        self.proven: set[str] = set()
+        """Shapes of which a pack has made a step."""
+        self.stillborn: dict[str, set[str]] = defaultdict(set)
+        """Shape -> packs that failed for good before their first step."""
+        self.dirty: set[str] = set()
+        """Packs that changed since the index was written."""
+        self.order: list[str] = []
+        self._place: dict[str, int] = {}
+        self._consumers: dict[str, list[str]] = defaultdict(list)
+        self._live_shapes: dict[str, int] = defaultdict(int)
+
+    def load(self, settled: Mapping[str, Mapping[str, RunVerdict]], histories: Mapping[str, list[AttemptView]]) -> None:
+        """Fill an empty board: what the index knows to be settled (pack -> run -> verdict), and open histories."""
+        self.order = list(self.desired.packs)
+        self._place = {pack: place for place, pack in enumerate(self.order)}
+        for pack in self.desired.packs.values():
+            for run in pack.needs:
+                self._consumers[run].append(pack.id)
+        for pack, verdicts in settled.items():
+            if pack in self._place:
+                self.ended.update({run: verdict for run, verdict in verdicts.items() if verdict.ended})
+        self.histories.update({pack: list(views) for pack, views in histories.items() if pack in self._place})
+        done = {pack for pack in settled if pack in self._place and pack not in self.histories}
+        for pack in self.order:
+            if pack not in done:
+                self._sort_in(pack, wake=False)
+        self.dirty.clear()
+
+    # What changed
+
+    def attempt(self, pack: str, number: int) -> AttemptView | None:
+        """A known attempt."""
+        return next((view for view in self.histories.get(pack, ()) if view.number == number), None)
+
+    def take_up(self, pack: str, now: float) -> None:
+        """Read attempts of a pack that are on disk and not known here: another loop, or a shim, launched them."""
+        known = {view.number for view in self.histories.get(pack, ())}
+        new = [
+            view
+            for place in self.workspace.attempts(pack)
+            if place.number not in known and (view := read_view(place, now)) is not None
+        ]
+        if new:
+            self.histories[pack] = sorted([*self.histories.get(pack, ()), *new], key=lambda view: view.number)
+            self.touch(pack)
+
+    def add(self, pack: str, view: AttemptView) -> None:
+        """An attempt that we launched."""
+        self.histories.setdefault(pack, []).append(view)
+        self.touch(pack)
+
+    def touch(self, pack: str) -> None:
+        """Something about a pack's attempts or wishes changed: think again about it and what depends on it."""
+        self.dirty.add(pack)
+        self._sort_in(pack, wake=True)
+
+    def _sort_in(self, pack: str, *, wake: bool) -> None:
+        desired = self.desired.packs[pack]
+        views = self.histories.get(pack, [])
+        if views or pack in self.verdicts or any(run in self.wishes for run in desired.runs):
+            old = self.verdicts.get(pack)
+            verdict = self.verdicts[pack] = judge_pack(desired.runs, views, self.wishes, self.policy)
+            self._count_live(desired, old is not None and old.live is not None, verdict.live is not None)
+            self._judge_shape(desired, views, verdict)
+            self._note_ended(verdict, wake=wake)
+        place = self._place[pack]
+        queue = self.ready[desired.shape]
+        at = bisect_left(queue, place)
+        inside = at < len(queue) and queue[at] == place
+        wanted = pack not in self.live and self.readiness(pack).ready
+        if wanted and not inside:
+            insort(queue, place)
+        elif inside and not wanted:
+            del queue[at]
+
+    def _count_live(self, pack: DesiredPack, before: bool, after: bool) -> None:
+        if after and not before:
+            self.live[pack.id] = None
+        elif before and not after:
+            del self.live[pack.id]
+        self._live_shapes[pack.shape] += int(after) - int(before)
+
+    def _judge_shape(self, pack: DesiredPack, views: Iterable[AttemptView], verdict: PackVerdict) -> None:
+        if pack.shape not in self.proven and any(view.moved for view in views):
+            self.proven.add(pack.shape)
+        if verdict.settled and not any(view.moved for view in views) and self.histories.get(pack.id):
+            self.stillborn[pack.shape].add(pack.id)
+        else:
+            self.stillborn[pack.shape].discard(pack.id)
+
+    def _note_ended(self, verdict: PackVerdict, *, wake: bool) -> None:
+        changed = []
+        for run, judged in verdict.runs.items():
+            known = self.ended.get(run)
+            if judged.ended and (known is None or known.state is not judged.state):
+                self.ended[run] = judged
+                changed.append(run)
+            elif not judged.ended and known is not None:
+                del self.ended[run]
+                changed.append(run)
+        if wake:
+            for consumer in {pack for run in changed for pack in self._consumers.get(run, ())}:
+                self._sort_in(consumer, wake=True)
+
+    # What there is to see
+
+    def open_runs(self, pack: str) -> tuple[str, ...]:
+        """Members that another attempt should train."""
+        verdict = self.verdicts.get(pack)
+        if verdict is not None:
+            return verdict.open_runs
+        return tuple(run for run in self.desired.packs[pack].runs if run not in self.ended)
+
+    def readiness(self, pack: str) -> Readiness:
+        desired = self.desired.packs[pack]
+        todo = self.open_runs(pack)
+        if not desired.needs:
+            return Readiness(todo, {}, ())
+        runnable: list[str] = []
+        blocked: dict[str, str] = {}
+        waiting: list[str] = []
+        for run in todo:
+            inputs = [ref.run for ref in self.desired.runs[run].inputs.values()]
+            dead = [need for need in inputs if self.dead(need)]
+            missing = [need for need in inputs if need not in self.ended and need not in dead]
+            if dead:
+                blocked[run] = self.why_dead(dead[0])
+            elif missing:
+                waiting += missing
+            else:
+                runnable.append(run)
+        return Readiness(tuple(runnable), blocked, tuple(dict.fromkeys(waiting)))
+
+    def dead(self, run: str) -> bool:
+        """Its products will not come unless a person retries something."""
+        verdict = self.ended.get(run)
+        if verdict is not None:
+            return verdict.state is not RunState.COMPLETED
+        if run not in self.desired.pack_of:
+            return True
+        return any(self.dead(ref.run) for ref in self.desired.runs[run].inputs.values())
+
+    def why_dead(self, run: str) -> str:
+        verdict = self.ended.get(run)
+        if verdict is not None:
+            why = f" ({verdict.failure}: {verdict.message})" if verdict.failure else ""
+            return f"its input {run} is {verdict.state}{why}"
+        if run not in self.desired.pack_of:
+            return f"its input {run} is planned nowhere"
+        return f"its input {run} is blocked in turn"
+
+    def probing(self, shape: str) -> bool:
+        """A first pack of this shape is on its way; the others wait for its first steps."""
+        return self.policy.probe and shape not in self.proven and self._live_shapes[shape] > 0
+
+    def held(self, shape: str) -> bool:
+        """So many packs of this shape failed before their first step that the rest is not worth launching."""
+        return (
+            self.policy.probe
+            and shape not in self.proven
+            and len(self.stillborn[shape]) >= self.policy.probe_failures
+        )
+
+    def live_attempts(self) -> Iterator[tuple[str, AttemptView]]:
+        """Every attempt that is not over, with its pack."""
+        for pack in self.live:
+            for view in self.histories[pack]:
+                if view.live:
+                    yield pack, view
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs and nothing could be launched, now or after a pause: all that is left needs a person."""
+        return not self.live and not any(queue for shape, queue in self.ready.items() if not self.held(shape))

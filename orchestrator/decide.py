@@ -1,0 +1,158 @@
+"""What to do next: a pure function of the board, the free slots and the time. It looks at nothing else and changes
+nothing, so that two loops that see the same decide the same, and a test can ask it anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+
+from cluster.backend import JobState
+from jobs.facts import FailureClass
+from orchestrator.board import Board
+from orchestrator.history import AttemptView
+from orchestrator.policy import Policy
+from orchestrator.verdicts import PackVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Link the next attempt of a pack and hand it over. ``masked``: members that are not to be trained."""
+
+    pack: str
+    attempt: int
+    masked: frozenset[str] = frozenset()
+    fresh_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Hand an attempt over again: it was launched, no answer is known, and no such job exists."""
+
+    pack: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Ask the job of an attempt to checkpoint and leave."""
+
+    pack: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Say that an attempt is over. ``failure`` None: by the evidence that it left. ``stop``: its job may live still."""
+
+    pack: str
+    attempt: int
+    reason: str
+    failure: FailureClass | None = None
+    cancelled: bool = False
+    stop: bool = False
+
+
+Action = Launch | Submit | Cancel | Close
+
+
+def decide(board: Board, free: int, now: float) -> list[Action]:
+    """What to do now.
+
+    Args:
+        board: what is desired and what is known. Not changed.
+        free: how many more packs may be handed over.
+        now: seconds on the clock that the board's times were taken from.
+    """
+    actions: list[Action] = []
+    for pack, attempt in board.live_attempts():
+        action = judge_live(pack, attempt, board.verdicts[pack], board.policy, now)
+        if action is not None:
+            actions.append(action)
+    actions.extend(_launches(board, free, now))
+    return actions
+
+
+def judge_live(
+    pack: str, attempt: AttemptView, verdict: PackVerdict, policy: Policy, now: float
+) -> Submit | Cancel | Close | None:
+    """What an attempt that is not over needs; usually nothing."""
+    number = attempt.number
+    if attempt.ended is not None:
+        return Close(pack, number, "its command has ended", cancelled=verdict.cancel)
+    if attempt.refused and not attempt.begun:
+        return Close(pack, number, attempt.refused, FailureClass.LAUNCH_FAILED)
+    if attempt.handle is None and not attempt.begun:
+        if verdict.cancel:
+            return Close(pack, number, "cancelled before it was handed over", FailureClass.CANCELLED, cancelled=True)
+        first = attempt.seen if attempt.seen is not None else now
+        if attempt.absent is not None and attempt.absent - first >= policy.quiet_s:
+            return Submit(pack, number)
+        return None
+    if _is_over(attempt, policy, now):
+        assert attempt.report is not None, "a job is over by its report"
+        word = attempt.report.word or attempt.report.state
+        return Close(pack, number, f"the scheduler says {word}", cancelled=verdict.cancel)
+    if attempt.stopping is not None and now - attempt.stopping < policy.cancel_grace_s:
+        return None
+    if verdict.cancel:
+        return Cancel(pack, number, "cancelled by request")
+    if _is_stuck(attempt, policy, now):
+        return Close(pack, number, "no step for long, and its worker did not notice", FailureClass.HANG, stop=True)
+    return None
+
+
+def _is_over(attempt: AttemptView, policy: Policy, now: float) -> bool:
+    """Positive evidence only: the scheduler says so, for long enough that files and heartbeats would have shown
+    otherwise."""
+    if attempt.report is None or attempt.gone is None:
+        return False
+    if attempt.report.state is JobState.ENDED:
+        return now - attempt.gone >= policy.settle_s
+    return now - max(attempt.gone, attempt.pulse.changed) >= policy.lost_after_s
+
+
+def _is_stuck(attempt: AttemptView, policy: Policy, now: float) -> bool:
+    """It beats, so the machine is well, and it has not moved for far longer than its own watch would allow."""
+    pulse = attempt.pulse
+    if attempt.started is None or pulse.median_step_s is None or pulse.step >= pulse.steps:
+        return False
+    limit = policy.stuck_factor * max(10 * pulse.median_step_s, attempt.hang_floor_s)
+    return pulse.changed - pulse.moved > limit
+
+
+def _launches(board: Board, free: int, now: float) -> Iterator[Launch]:
+    """In the plan's order over all shapes, as far as slots are free and the shape has been tried."""
+    queues = [_candidates(board, shape, places, now) for shape, places in board.ready.items() if places]
+    for place in merge(*queues):
+        if free <= 0:
+            return
+        pack = board.order[place]
+        runnable = board.readiness(pack).runnable
+        verdict = board.verdicts.get(pack)
+        masked = frozenset(board.desired.packs[pack].runs) - frozenset(runnable)
+        yield Launch(
+            pack,
+            verdict.next_attempt if verdict else 1,
+            masked,
+            verdict.fresh_after if verdict else 0,
+        )
+        free -= 1
+
+
+def _candidates(board: Board, shape: str, places: list[int], now: float) -> Iterator[int]:
+    """Places of one shape that may be launched now: one while the shape is untried, else all."""
+    if board.probing(shape):
+        return
+    held = board.held(shape)
+    for place in places:
+        pack = board.order[place]
+        verdict = board.verdicts.get(pack)
+        if verdict is not None and verdict.not_before > now:
+            continue
+        if held and not any(run in board.wishes for run in board.desired.packs[pack].runs):
+            continue
+        yield place
+        if board.policy.probe and shape not in board.proven:
+            return
