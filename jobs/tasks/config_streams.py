@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import perm
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -50,7 +51,9 @@ class HaystackConfig(StreamedTask, frozen=True):
                 f"haystack: values={v} with max_keys={m} gives {m * v} strings of one key, and a strict split "
                 f"needs 10; raise values to {-(-10 // m)} or more, or raise max_keys"
             )
-        self.enough_held_out(m * v + m * (m - 1) * v * v * 2, "strings of one or two keys", "raise values or max_keys")
+        # k different keys in a row, k values, one of the k keys asked for
+        strings = sum(perm(m, k) * v**k * k for k in range(1, m + 1))
+        self.enough_held_out(strings, "strings", "raise values or max_keys")
         return self
 
     @property
