@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models import lane_attention
 from models.config import TransformerConfig
 from models.linear import Linear
 from models.normalization import NormedLinear
-from models.positions import kernel_factor, score_bias
+from models.positions import alibi_slopes, kernel_factor, score_bias
 
 _TINY = 1e-6  # keeps the sum_abs norm finite where a kernel row is all zero
 
@@ -26,9 +27,10 @@ def _missing_keys(length: int, device: torch.device) -> int:
 class Attention(nn.Module):
     """LayerNorm, fused Q/K/V projection, attention, output projection.
 
-    One matrix product serves all members, sequences and heads (``[P * B * H, L, d]``): products this small gain nothing
-    from a fused attention kernel, and a fused kernel cannot express the signed kernels. A single model with softmax
-    takes torch's fused attention, which long contexts need.
+    In a stack one batched product serves all members, sequences and heads (``[P * B * H, L, d]``): products this small
+    gain nothing from a fused attention kernel, which cannot express the signed kernels either. Very narrow heads on a
+    CPU go by :mod:`models.lane_attention`; a single model with softmax takes torch's fused attention, which long
+    contexts need.
     """
 
     def __init__(self, config: TransformerConfig, pack: tuple[int, ...]) -> None:
@@ -41,30 +43,35 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, batch: int, activation: Callable[[Tensor], Tensor] | None) -> Tensor:
         """``[*pack, B * L, D] -> same``; ``activation`` acts on queries and keys of the spline kernel."""
         pack, width = x.shape[:-2], self.config.width
-        length = x.shape[-2] // batch
         qkv = self.qkv(x)
         if activation is not None:
             phi = activation(qkv[..., : 2 * width].contiguous())
             qkv = torch.cat([phi, qkv[..., 2 * width :]], dim=-1)
-        heads, head_width = self.config.heads, self.config.head_width
-        split = qkv.view(-1, length, 3, heads, head_width).permute(2, 0, 3, 1, 4)
-        q, k, v = split.unbind(0)  # [P * B, H, L, d] each
-        if activation is None and not pack:
-            mixed = self._fused(q, k, v)
+        return self.project(self._mix(qkv, batch, packed=bool(pack)).reshape(x.shape))
+
+    def _mix(self, qkv: Tensor, batch: int, *, packed: bool) -> Tensor:
+        """Weighted sums of the values, ``[*pack, B * L, 3 * D] -> [P * B, L, D]``."""
+        heads, size = self.config.heads, self.config.head_width
+        length = qkv.shape[-2] // batch
+        sequences = qkv.view(-1, length, 3 * self.config.width)
+        softmax = self.config.attention.kernel == "softmax"
+        if packed and softmax and lane_attention.worthwhile(sequences.shape[0] * heads, size, qkv.device):
+            slopes = torch.tensor(alibi_slopes(heads), device=qkv.device) if self.alibi_heads else None
+            return lane_attention.attend(sequences, heads, slopes)
+        q, k, v = sequences.view(-1, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)  # [P * B, H, L, d]
+        if softmax and not packed:
+            return self._fused(q, k, v).transpose(1, 2)
+        if softmax or self.config.attention.norm == "softmax":
+            extra = _missing_keys(length, qkv.device)
+            k, v = functional.pad(k, (0, 0, 0, extra)), functional.pad(v, (0, 0, 0, extra))
+            weights = self._softmax(q.reshape(-1, length, size), k.reshape(-1, length + extra, size))
         else:
-            shape = (-1, length, head_width)
-            if activation is None or self.config.attention.norm == "softmax":
-                extra = _missing_keys(length, x.device)
-                k, v = functional.pad(k, (0, 0, 0, extra)), functional.pad(v, (0, 0, 0, extra))
-                weights = self._softmax(q.reshape(shape), k.reshape(-1, length + extra, head_width))
-            else:
-                weights = self._kernel(q.reshape(shape), k.reshape(shape))
-            v = v.reshape(weights.shape[0], -1, head_width)
-            mixed = torch.bmm(weights, v).view(-1, heads, length, head_width)
-        return self.project(mixed.transpose(1, 2).reshape(x.shape))
+            weights = self._kernel(q.reshape(-1, length, size), k.reshape(-1, length, size))
+        mixed = torch.bmm(weights, v.reshape(weights.shape[0], -1, size))
+        return mixed.view(-1, heads, length, size).transpose(1, 2)
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.config.positions == "learned":
+        if not self.alibi_heads:
             return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         bias = score_bias(self.alibi_heads, q.shape[-2], 0, q.device).to(q.dtype)
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.unsqueeze(0))
