@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.tasks.base import Examples, Split, holdout, token_dtype
+from jobs.tasks.base import SPLINE_SHARE, Examples, Split, holdout, token_dtype
 from jobs.tasks.config import AddmodConfig
 from jobs.tasks.counter_rng import stream_key, words
 
@@ -53,5 +53,5 @@ class Addmod:
         scored[:, 1] = True
         return Examples(tokens.astype(token_dtype(self.config.vocab)), scored, np.zeros(size, dtype=np.uint8))
 
-    def stage_one(self, data_seed: int) -> tuple[Examples, Examples]:
-        return holdout(self.dataset("train", data_seed))
+    def stage_one(self, data_seed: int, share: float = SPLINE_SHARE) -> tuple[Examples, Examples]:
+        return holdout(self.dataset("train", data_seed), share)

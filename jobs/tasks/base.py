@@ -67,8 +67,8 @@ class Task(Protocol):
         """One set of a data seed (0 or more). "spline" is the second part of ``stage_one``."""
         ...
 
-    def stage_one(self, data_seed: int) -> tuple[Examples, Examples]:
-        """The examples for the weights and for the splines of stage I (80 % and 20 % of the training set).
+    def stage_one(self, data_seed: int, share: float = SPLINE_SHARE) -> tuple[Examples, Examples]:
+        """The examples for the weights and for the splines of stage I; ``share`` is that of the splines.
 
         Where ``splits_batch`` is true both are the whole training set, and the trainer divides each batch.
         """

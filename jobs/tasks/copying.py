@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.tasks.base import Bools, Examples, Split, holdout, token_dtype
+from jobs.tasks.base import SPLINE_SHARE, Bools, Examples, Split, holdout, token_dtype
 from jobs.tasks.config_base import LISTED_STRATUM
 from jobs.tasks.counter_rng import Words, integers, words
 from jobs.tasks.stream import Rows, StreamTask
@@ -61,12 +61,12 @@ class Copying(StreamTask):
         started = np.maximum.accumulate(tokens[:, :-1] == separator, axis=1)
         return started & (tokens[:, :-1] <= separator)
 
-    def stage_one(self, data_seed: int) -> tuple[Examples, Examples]:
+    def stage_one(self, data_seed: int, share: float = SPLINE_SHARE) -> tuple[Examples, Examples]:
         """As for other tasks; with ``spline_max_length`` the splines get strings of their own, up to that length.
 
         None of them is in the weights part, and there are as many as would have been held out.
         """
-        weights, spline = holdout(self.dataset("train", data_seed))
+        weights, spline = holdout(self.dataset("train", data_seed), share)
         if self.config.spline_max_length is None:
             return weights, spline
         seen = np.unique(_joined(weights.tokens))

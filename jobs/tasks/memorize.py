@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.tasks.base import Examples, Split, token_dtype
+from jobs.tasks.base import SPLINE_SHARE, Examples, Split, token_dtype
 from jobs.tasks.config import MemorizeConfig
 from jobs.tasks.counter_rng import integers, stream_key, words
 
@@ -35,7 +35,7 @@ class Memorize:
         scored[:, -1] = True
         return Examples(tokens, scored, np.zeros(size, dtype=np.uint8))
 
-    def stage_one(self, data_seed: int) -> tuple[Examples, Examples]:
-        """Twice the whole table: see ``splits_batch``."""
+    def stage_one(self, data_seed: int, share: float = SPLINE_SHARE) -> tuple[Examples, Examples]:
+        """Twice the whole table, whatever the share: see ``splits_batch``."""
         everything = self.dataset("train", data_seed)
         return everything, everything

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.tasks.base import Bools, Examples, Split, holdout
+from jobs.tasks.base import SPLINE_SHARE, Bools, Examples, Split, holdout
 from jobs.tasks.config_base import HELD_OUT_SHARE, LISTED_STRATUM, held_out
 from jobs.tasks.counter_rng import Words, fingerprints, item_keys, stream_key, words
 
@@ -69,8 +69,8 @@ class StreamTask(ABC):
             return self.stage_one(data_seed)[1]
         return self.accepted(split, data_seed, self.config.sizes[split])
 
-    def stage_one(self, data_seed: int) -> tuple[Examples, Examples]:
-        return holdout(self.dataset("train", data_seed))
+    def stage_one(self, data_seed: int, share: float = SPLINE_SHARE) -> tuple[Examples, Examples]:
+        return holdout(self.dataset("train", data_seed), share)
 
     def accepted(self, split: Split, data_seed: int, size: int, accept: Accept | None = None) -> Examples:
         """The first ``size`` items of a set: for each index, the first draw that belongs to the set.

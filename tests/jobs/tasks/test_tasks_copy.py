@@ -85,6 +85,9 @@ def test_splines_can_see_longer_strings_than_the_weights():
     assert set(lengths(spline)) == set(range(2, 16))
     assert (len(weights), len(spline)) == (2400, 600)
     assert not set(map(bytes, weights.tokens)) & set(map(bytes, spline.tokens))
+    weights, spline = make_task(config).stage_one(0, 0.5)
+    assert (len(weights), len(spline)) == (1500, 1500)
+    assert lengths(spline).max() == 15
 
 
 def test_chance():
