@@ -87,7 +87,9 @@ def read_lines(
         column, arm = wanted[run]
         finite = part[np.isfinite(values[part])]
         gaps = part[~np.isfinite(values[part])]
-        line = Line(run, arm, tuple(steps[finite].tolist()), tuple(values[finite].tolist()), tuple(steps[gaps].tolist()))
+        line = Line(
+            run, arm, tuple(steps[finite].tolist()), tuple(values[finite].tolist()), tuple(steps[gaps].tolist())
+        )
         lines.append((column, line))
     return lines
 
@@ -150,7 +152,11 @@ def _visited(visits: Mapping[str, Any] | None) -> tuple[float, float] | None:
     if not counts.sum():
         return None
     share = np.cumsum(counts) / counts.sum()
-    edges = [visits["minimum"], *np.linspace(visits["low"], visits["high"], len(counts) - 1).tolist(), visits["maximum"]]
+    edges = [
+        visits["minimum"],
+        *np.linspace(visits["low"], visits["high"], len(counts) - 1).tolist(),
+        visits["maximum"],
+    ]
     first, last = int(np.searchsorted(share, 0.005)), int(np.searchsorted(share, 0.995))
     return float(min(edges[first], edges[first + 1])), float(edges[last + 1])
 

@@ -210,3 +210,40 @@ def _skipped(runs: Columns, layout: Layout, results: Sequence[Result]) -> list[R
             continue
         skipped.setdefault(key, Result(*key, seed=-1, reason=f"{NOT_PLANNED}: {pair.get('reason', 'no reason given')}"))
     return list(skipped.values())
+
+
+CELL_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
+    ("slice", pa.string()),
+    ("metric", pa.string()),
+    ("primary", pa.bool_()),
+    ("row", pa.string()),
+    ("column", pa.string()),
+    ("value", pa.float64()),
+    ("low", pa.float64()),
+    ("high", pa.float64()),
+    ("unit", pa.string()),
+    ("n", pa.int64()),
+    ("n_baseline", pa.int64()),
+    ("searches", pa.int64()),
+    ("verdict", pa.string()),
+    ("reason", pa.string()),
+    ("p", pa.float64()),
+    ("p_adjusted", pa.float64()),
+    ("family_low", pa.float64()),
+    ("family_high", pa.float64()),
+    ("standard_error", pa.float64()),
+    ("df", pa.float64()),
+    ("sigma", pa.string()),
+    ("diverged", pa.int64()),
+    ("survivors", pa.float64()),
+    ("n_survivors", pa.int64()),
+    ("words", pa.string()),
+)
+"""Columns of a report's ``cells.parquet`` and ``cells.csv``."""
+
+
+def cells_parquet(records: Sequence[dict[str, Any]]) -> bytes:
+    """A report's cells as the bytes of a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(list(records), schema=pa.schema(CELL_FIELDS)), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,226 @@
+"""What the page's template is given: plain values, ready to print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboards import colours
+from dashboards.accounts import Accounts
+from dashboards.queries import ColumnInfo, Comparison, Slice, level_words
+from dashboards.series import Shape
+from dashboards.stability import Look, Stability, kept
+from sweeps.analysis.matrix import Cell
+from sweeps.tables import Columns
+
+ARM_NOTES = {
+    "relu": "a fixed function: would any other do?",
+    "relu2": "a fixed function: would any other do?",
+    "silu": "a fixed function: would any other do?",
+    "scaled_gelu": "a·GeLU(b·x), a and b searched: the shape, or only the gain?",
+    "random_spline": "a random spline of equal second moment: any spline?",
+}
+
+
+@dataclass(frozen=True)
+class CellView:
+    """One cell of a table: what is printed, its style, and the sentence behind it."""
+
+    kind: str
+    """"decided", "undecided" or "empty"."""
+    style: str
+    value: str
+    interval: str
+    count: str
+    reason: str
+    words: str
+    mark: str
+
+
+def view(
+    sweep: str,
+    runs: Columns,
+    comparison: Comparison,
+    counted: Accounts,
+    stable: Sequence[Stability],
+    learned: Sequence[Shape],
+    span: float,
+) -> dict[str, Any]:
+    """Everything but the pictures."""
+    primary = comparison.primary
+    same, said = kept(stable)
+    return {
+        "sweep": sweep,
+        "source": (runs.plan.get("source") or {}),
+        "comparison": comparison,
+        "primary": primary,
+        "unit": "percentage points" if primary.unit == "pp" else primary.unit,
+        "transfer": comparison.is_transfer,
+        "accounts": counted,
+        "columns": comparison.columns,
+        "tables": [matrix_rows(comparison, part, span) for part in comparison.slices],
+        "notes": ARM_NOTES,
+        "footnotes": footnotes(comparison, primary),
+        "verdicts": _verdicts(comparison),
+        "stable": _stable_rows(comparison, stable, span),
+        "stable_kept": same,
+        "stable_said": said,
+        "learned": learned,
+        "cells": [(part.name, cell) for part in comparison.slices for cell in part.matrix.cells],
+        "legend": [(share, colours.diverging(share)) for share in (-1, -0.6, -0.25, 0.25, 0.6, 1)],
+        "span": span,
+        "how_to_read": how_to_read(comparison),
+        "running": not counted.finished,
+        "lr": next((c.levels.lr for c in comparison.columns if c.levels.lr is not None), None),
+    }
+
+
+def how_to_read(comparison: Comparison) -> list[str]:
+    """Three sentences that claim no more than the tests allow."""
+    part = comparison.primary
+    alpha, family = part.matrix.alpha, part.matrix.family or len(comparison.rows) * len(comparison.columns)
+    baseline = comparison.layout.baseline
+    unit = "in percentage points" if part.unit == "pp" else f"in {part.unit}"
+    if comparison.is_transfer:
+        what = (
+            f"Each entry is the mean of {part.metric} of fresh models that use the activation learned for the row's task, "
+            f"minus the mean of {baseline} models, both trained on the column's task with the baseline's learning rate, "
+            f"{unit}, with its {1 - alpha:.0%} interval."
+        )
+    else:
+        what = (
+            f"Each entry is the mean of {part.metric} of the row's arm minus that of {baseline}, {unit}, with its "
+            f"{1 - alpha:.0%} interval."
+        )
+    return [
+        what,
+        f"Bold and coloured entries are decided: a Student t test with the noise between seeds (and between searches) "
+        f"pooled over the column excludes zero after Holm's correction for all {family} entries; every hatched entry is "
+        f"undecided, which is not evidence of no difference.",
+        "All of it holds for these models, this step and this learning rate only: the section on other steps and rates "
+        "shows which entries keep their sign, and a column marked “says little” has a baseline too close to "
+        "chance or ceiling to show an effect.",
+    ]
+
+
+def colour_span(comparison: Comparison) -> float:
+    """The difference at which colour is deepest: the largest decided one, rounded up; one scale for all slices."""
+    decided = [abs(c.value) for s in comparison.slices for c in s.matrix.cells if c.decided and c.value is not None]
+    every = [abs(c.value) for s in comparison.slices for c in s.matrix.cells if c.value is not None]
+    largest = max(decided or every or [1.0])
+    step = 10 ** math.floor(math.log10(largest)) / 2 if largest > 0 else 1.0
+    return math.ceil(largest / step) * step if largest > 0 else 1.0
+
+
+def matrix_rows(comparison: Comparison, part: Slice, span: float) -> dict[str, Any]:
+    """A slice as rows of cells, family first, controls apart."""
+    columns = [c.name for c in comparison.columns]
+
+    def rows(names: Sequence[str]) -> list[tuple[str, list[CellView]]]:
+        return [
+            (name, [cell_view(part.matrix.cell(name, column), span) for column in columns])
+            for name in names
+            if name in part.matrix.rows
+        ]
+
+    decided = sum(cell.decided for cell in part.matrix.cells if cell.row in comparison.rows)
+    return {
+        "name": part.name,
+        "metric": part.metric,
+        "rows": rows(comparison.rows),
+        "controls": rows(comparison.controls),
+        "decided": decided,
+        "noise": [part.matrix.column(name) for name in columns],
+    }
+
+
+def cell_view(cell: Cell, span: float) -> CellView:
+    count = f"n {cell.n}" + (f" · {cell.searches} searches" if cell.searches > 1 else "")
+    mark = "†" if cell.diverged else ""
+    if cell.value is None:
+        return CellView("empty", "", "", "", count, cell.reason or cell.verdict, cell.words, mark)
+    fill = colours.diverging(cell.value / span, decided=cell.decided)
+    style = f"background-color:{fill};color:{colours.ink_on(fill) if cell.decided else '#57606a'}"
+    interval = "" if cell.low is None or cell.high is None else f"{signed(cell.low)} to {signed(cell.high)}"
+    reason = "" if interval else cell.reason or "no interval"
+    kind = "decided" if cell.decided else "undecided"
+    return CellView(kind, style, signed(cell.value), interval, count, reason, cell.words, mark)
+
+
+def footnotes(comparison: Comparison, part: Slice) -> list[str]:
+    """Diverged runs of a slice, cell by cell, with the survivors-only value."""
+    notes = []
+    for cell in part.matrix.cells:
+        if not cell.diverged:
+            continue
+        text = f"{cell.row} on {cell.column}: {cell.diverged} of {max(cell.n, cell.diverged)} runs diverged"
+        if cell.value is None:
+            text += ", and no chance level is known to count them at."
+        else:
+            text += f" and count at chance ({signed(cell.value)})"
+            left = cell.survivors is not None
+            text += f"; the survivors alone give {signed(cell.survivors)} (n {cell.n_survivors})." if left else "."
+        notes.append(text)
+    return notes
+
+
+def _verdicts(comparison: Comparison) -> dict[str, int]:
+    counts = {"better": 0, "worse": 0, "undecided": 0, "not run": 0}
+    for cell in comparison.primary.matrix.cells:
+        if cell.row in comparison.rows and cell.verdict in counts:
+            counts[cell.verdict] += 1
+    return counts
+
+
+def _stable_rows(comparison: Comparison, stable: Sequence[Stability], span: float) -> list[tuple[str, list[Any]]]:
+    by_row: dict[str, list[Any]] = {row: [] for row in comparison.rows}
+    for entry in stable:
+        squares = [(_square(look, span), look.decided, _look_words(look)) for look in entry.looks]
+        by_row[entry.row].append((entry, squares))
+    return list(by_row.items())
+
+
+def _square(look: Look, span: float) -> str:
+    return "" if look.value is None else colours.diverging(look.value / span, decided=True)
+
+
+def _look_words(look: Look) -> str:
+    if look.value is None:
+        return f"{look.slice}: {look.reason or 'no value'}"
+    return f"{look.slice}: {signed(look.value)}{', decided' if look.decided else ''}"
+
+
+def signed(value: float | None) -> str:
+    """``+12.3`` or ``−0.4`` with a true minus sign; more digits where the unit is small."""
+    if value is None:
+        return "none"
+    digits = 1 if abs(value) >= 0.95 or value == 0 else 2 if abs(value) >= 0.095 else 3
+    text = f"{value:+.{1 if abs(value) >= 0.05 else digits}f}"
+    return text.replace("-", "−")
+
+
+def percent(value: float | None) -> str:
+    return "not known" if value is None else f"{100 * value:.1f} %"
+
+
+def level(value: float | None, column: ColumnInfo) -> str:
+    """A level in the column's own unit: a share as per cent."""
+    return percent(value) if column.levels.chance is not None else ("none" if value is None else f"{value:.4g}")
+
+
+def hours(value: float) -> str:
+    """Hours for people: seconds and minutes where they are few."""
+    if value * 3600 < 60:
+        return f"{value * 3600:.0f} s"
+    return f"{value * 60:.1f} min" if value < 1 else f"{value:.1f} h"
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "signed": signed,
+    "percent": percent,
+    "level": level,
+    "hours": hours,
+    "words": level_words,
+}
