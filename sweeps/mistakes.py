@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -37,7 +38,7 @@ def retyped(error: ValidationError, tree: Any, locate: Callable[[Path], Origin |
 
 def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: Locate) -> Iterator[Problem]:
     """One problem for each mistake. ``where`` is a path of the sweep file."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     seen: set[tuple[Any, ...]] = set()
     for detail in error.errors(include_url=False):
         path = _existing(detail["loc"], tree)
@@ -51,6 +52,11 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
         if key not in seen:
             seen.add(key)
             yield found
+
+
+@lru_cache(maxsize=32)
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -80,13 +86,11 @@ def _existing(loc: Iterable[str | int], tree: Any) -> Path:
     """The part of pydantic's location that is a path in ``tree``; tags of unions and names of validators are not."""
     path: list[str | int] = []
     for key in loc:
-        if isinstance(tree, dict):
-            known = key in tree
-        else:
-            known = isinstance(tree, list | tuple) and isinstance(key, int) and key < len(tree)
-        if known:
+        try:
             tree = tree[key]
-            path.append(key)
+        except (KeyError, IndexError, TypeError):
+            continue
+        path.append(key)
     return tuple(path)
 
 
@@ -131,5 +135,8 @@ def _step(option: dict[str, Any], key: str | int, root: dict[str, Any]) -> list[
     mapping = option.get("discriminator", {}).get("mapping", {})
     if key in mapping:
         return _flat({"$ref": mapping[key]}, root)
+    for pattern, value in option.get("patternProperties", {}).items():
+        if isinstance(key, str) and re.search(pattern, key):
+            return [value]
     more = option.get("items") if isinstance(key, int) else option.get("additionalProperties")
     return [more] if isinstance(more, dict) else []
