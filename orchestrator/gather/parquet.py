@@ -21,8 +21,9 @@ from jobs.durable import replace_file
 from jobs.workspace import Workspace
 from orchestrator.gather.curves import merged_points, points_table
 from orchestrator.gather.evidence import PackEvidence, read_pack
-from orchestrator.gather.plan_lines import Plan, read_plan_lines
 from orchestrator.gather.rows import joined, pack_rows, rows_table
+from sweeps.errors import SweepError
+from sweeps.plan_file import Plan, read_plan
 from sweeps.tables import CURSOR_KEY, PLAN_KEY
 
 VERSION = 1
@@ -43,16 +44,17 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
     """Bring a sweep's tables up to date.
 
     Raises:
-        JobError: there is no plan of that name.
+        SweepError: there is no plan of that name.
     """
-    plan = read_plan_lines(workspace.plan(sweep))
+    plan = load_plan(workspace, sweep)
     existing = _launched_packs(workspace)
     workspace.runs_table(sweep).parent.mkdir(parents=True, exist_ok=True)
     seen: dict[str, PackEvidence] = {}
 
     def evidence(pack: str) -> PackEvidence:
         if pack not in seen:
-            seen[pack] = read_pack(workspace, pack) if pack in existing else PackEvidence(pack)
+            launched = pack in existing
+            seen[pack] = read_pack(workspace, pack, plan.packs[pack].runs) if launched else PackEvidence(pack)
         return seen[pack]
 
     def fresh_runs(packs: Iterable[str]) -> pa.Table:
@@ -61,8 +63,8 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
     def fresh_curves(packs: Iterable[str]) -> pa.Table:
         tables = [points_table([])]
         for pack in packs:
-            members = [run for run in plan.packs[pack] if run in plan.runs]
-            logs = [(a.number, a.place.metrics) for a in evidence(pack).attempts]
+            members = [run for run in plan.packs[pack].runs if run in plan.runs]
+            logs = [(place.number, place.metrics) for place in evidence(pack).places]
             tables.append(points_table(merged_points(logs, members)))
         return pa.concat_tables(tables)
 
@@ -70,7 +72,25 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
     # Curves first: a run that the runs table calls completed has its whole curve.
     curves = update.apply(workspace.curves_table(sweep), fresh_curves, pa.concat_tables)
     runs = update.apply(workspace.runs_table(sweep), fresh_runs, joined)
-    return Gathered(len(runs), len(curves), sum(1 for e in seen.values() if e.attempts), _count(runs))
+    return Gathered(len(runs), len(curves), sum(1 for e in seen.values() if e.records), _count(runs))
+
+
+def load_plan(workspace: Workspace, sweep: str) -> Plan:
+    """Raises SweepError naming the sweeps there are."""
+    path = workspace.plan(sweep)
+    if not path.exists():
+        known = sorted(p.parent.name for p in workspace.sweeps.glob("*/plan.jsonl"))
+        raise SweepError(f"no sweep {sweep!r} under {workspace.root}; there are: {', '.join(known) or 'none'}")
+    with open(path, "rb") as lines:
+        return read_plan(lines)
+
+
+def plan_metadata(plan: Plan) -> bytes:
+    """What tables carry of the plan besides its runs (``sweeps.tables.PLAN_KEY``)."""
+    cells = [{"index": index, **{k: v for k, v in c.items() if k != "cell"}} for index, c in plan.cells.items()]
+    skipped = [{"skipped": pair.labels, "reason": pair.reason} for pair in plan.skipped]
+    content = {**plan.header, "skipped": skipped, "notices": plan.notices, "cells": cells}
+    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
 
 
 @dataclass
@@ -88,7 +108,7 @@ class _Update:
         stale = [pack for pack in self.plan.packs if not self._final(cursor, pack)]
         kept = old
         if old is not None and stale:
-            changed = {run for pack in stale for run in self.plan.packs[pack]}
+            changed = {run for pack in stale for run in self.plan.packs[pack].runs}
             column = old.column("run")
             kept = old.filter(pa.compute.invert(pa.compute.is_in(column, pa.array(list(changed), pa.string()))))
         if old is not None and not stale:
@@ -97,11 +117,10 @@ class _Update:
         table = self._ordered(join(tables) if len(tables) > 1 else tables[0])
         for pack in stale:
             cursor.pop(pack, None)
-            if (found := self.evidence(pack)).attempts and found.settled:
-                done = all(found.completed(run) for run in self.plan.packs[pack])
-                cursor[pack] = 0 if done else len(found.attempts)
+            if (found := self.evidence(pack)).records and found.settled:
+                cursor[pack] = 0 if found.completed(self.plan.packs[pack].runs) else len(found.records)
         metadata = {
-            PLAN_KEY: self.plan.metadata(),
+            PLAN_KEY: plan_metadata(self.plan),
             CURSOR_KEY: orjson.dumps({"version": VERSION, "packs": cursor}, option=orjson.OPT_SORT_KEYS),
         }
         _write(path, table.replace_schema_metadata(metadata))
@@ -114,7 +133,7 @@ class _Update:
         table = pq.read_table(path, partitioning=None)
         metadata = table.schema.metadata or {}
         cursor = orjson.loads(metadata.get(CURSOR_KEY, b"{}"))
-        if cursor.get("version") != VERSION or metadata.get(PLAN_KEY) != self.plan.metadata():
+        if cursor.get("version") != VERSION or metadata.get(PLAN_KEY) != plan_metadata(self.plan):
             return None, {}
         return table, cursor["packs"]
 

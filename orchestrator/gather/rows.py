@@ -4,47 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from jobs.facts import FailureClass, Finished
+from jobs.state import RunState, RunStatus
+from jobs.workspace import AttemptDir
 from orchestrator.gather.curves import FLAGS
-from orchestrator.gather.evidence import Attempt, PackEvidence, attempt_columns
-from orchestrator.gather.plan_lines import Plan
+from orchestrator.gather.evidence import PackEvidence, shared_columns
 from sweeps.layout import text
+from sweeps.plan_file import Plan
 from sweeps.tables import FLAG, LABEL, RUN_FIELDS, SUMMARY, runs_schema
 
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A run's state with the words for it."""
-
-    state: str
-    reason: str | None = None
-    failure: str | None = None
-    message: str | None = None
-
-
 def pack_rows(plan: Plan, pack: str, evidence: PackEvidence) -> list[Row]:
     """Rows of a pack's runs that belong to this plan, in the order of the pack."""
-    members = plan.packs[pack]
-    shared = attempt_columns(evidence, len(members))
+    members = plan.packs[pack].runs
+    shared = shared_columns(evidence, len(members))
     rows = []
     for run in members:
         if run not in plan.runs:
             continue
+        status = evidence.status(run)
         row = planned_columns(plan, run) | shared
-        attempt, fact = evidence.finished.get(run, (None, None))
-        standing = standing_of(evidence, run)
-        row |= {"pack": pack, "state": standing.state, "reason": standing.reason, "failure": standing.failure}
-        row["message"] = standing.message
-        if fact is not None and attempt is not None:
-            row |= _finished_columns(plan, attempt, fact, row["inexact"])
+        row |= {
+            "pack": pack,
+            "state": status.state.value,
+            "reason": reason_of(status),
+            "failure": status.failure.value if status.failure else None,
+            "message": status.reason or None,
+            "step": status.step if evidence.records else None,
+        }
+        if (fact := status.finished) is not None:
+            row |= _finished_columns(evidence.place(status.attempt), fact, row["inexact"])
         rows.append(row)
     return rows
 
@@ -71,37 +67,18 @@ def planned_columns(plan: Plan, run: str) -> Row:
     return row
 
 
-def standing_of(evidence: PackEvidence, run: str) -> Standing:
-    """State of one run, from its pack's attempts."""
-    fact = evidence.finished[run][1] if run in evidence.finished else None
-    if fact is not None and fact.status == "completed":
-        return Standing("completed")
-    last = evidence.attempts[-1] if evidence.attempts else None
-    if last is None:
-        return Standing("pending", "pending")
-    if fact is not None and evidence.finished[run][0].number == last.number:
-        return _failed(fact.failure, fact.message, fact.step)
-    if last.closed is None:
-        state = "running" if last.claimed else "queued"
-        return Standing(state, state)
-    closed = last.closed
-    if closed.outcome == "cancelled":
-        return Standing("cancelled", "cancelled", FailureClass.CANCELLED.value, closed.message or None)
-    if closed.outcome in ("preempted", "completed"):
-        return Standing("pending", "pending: to be continued", None, closed.message or None)
-    return _failed(closed.failure or FailureClass.UNKNOWN, closed.message, closed.step)
+def reason_of(status: RunStatus) -> str | None:
+    """Why a run has no result, in a few words that runs of one kind share; None for a completed one."""
+    if status.state == RunState.COMPLETED:
+        return None
+    if status.failure == FailureClass.DIVERGED:
+        return f"diverged at step {status.step}"
+    if status.state == RunState.FAILED:
+        return f"failed: {(status.failure or FailureClass.UNKNOWN).value.replace('_', ' ')}"
+    return status.state.value
 
 
-def _failed(failure: FailureClass | None, message: str, step: int | None) -> Standing:
-    name = (failure or FailureClass.UNKNOWN).value
-    reason = f"failed: {name.replace('_', ' ')}"
-    if failure == FailureClass.DIVERGED and step is not None:
-        reason = f"diverged at step {step}"
-    return Standing("cancelled" if failure == FailureClass.CANCELLED else "failed", reason, name, message or None)
-
-
-def _finished_columns(plan: Plan, attempt: Attempt, fact: Finished, inexact: Sequence[str]) -> Row:
-    place = attempt.place
+def _finished_columns(place: AttemptDir, fact: Finished, inexact: Sequence[str]) -> Row:
     base = f"packs/{place.pack[:3]}/{place.pack}/{place.path.name}"
     products = {name: f"{base}/{product.path}" for name, product in sorted(fact.products.items())}
     row: Row = {

@@ -217,6 +217,7 @@ class _Maker:
     ) -> None:
         place.path.mkdir(parents=True, exist_ok=True)
         begin, checkpoint, end = steps
+        place.launch.write_bytes(orjson.dumps(self._launch(place)))
         started = {"fact": "started", "time": start, "step": begin, "exact": exact, "host": "node1", "pid": 1}
         started |= {"code": "c0ffee", "members": len(rows), "threads": 1}
         saved = {"fact": "checkpointed", "time": start + 20, "step": checkpoint, "bytes": 100, "seconds": 0.01}
@@ -227,6 +228,19 @@ class _Maker:
         place.heartbeat.write_bytes(orjson.dumps(beat))
         if closed:
             place.closed.write_bytes(orjson.dumps({"time": start + 51, "by": "worker", "outcome": closed}))
+
+    def _launch(self, place: Any) -> dict[str, Any]:
+        pack = next(pack for pack in self.packs if pack["pack"] == place.pack)
+        members = [{"run": run, "config": 0, "seed": 1} for run in pack["runs"]]
+        return {
+            "pack": place.pack,
+            "attempt": place.number,
+            "name": f"orc-{place.pack}-a{place.number}",
+            "runner": "train",
+            "members": members,
+            "configs": [{}],
+            "root": str(self.workspace.root),
+        }
 
     def _finished(self, member: Any, time: float, place: Any, exact: str | None) -> dict[str, Any]:
         run, labels, seed = member
