@@ -2,6 +2,7 @@
 
     <root>/
       sweeps/<name>/plan.jsonl          desired state of one sweep (replaced when it is planned anew)
+      sweeps/<name>/history/            plans that were replaced
       sweeps/<name>/frozen.json         the analysis block as it stood at first launch
       sweeps/<name>/report/             what `report` wrote
       requests/<time>-<uuid>.json       what a person asked for: cancel, retry
@@ -125,6 +126,10 @@ class Workspace:
 
     def curves_table(self, name: str) -> Path:
         return self.tables / name / "curves.parquet"
+
+    def plan_history(self, name: str) -> Path:
+        """Plans that were replaced, ``<digest>.jsonl``: they still say what their packs hold."""
+        return self.sweeps / name / "history"
 
     def frozen(self, name: str) -> Path:
         return self.sweeps / name / "frozen.json"

@@ -1,0 +1,74 @@
+"""What several verbs share: finding a sweep by name, printing JSON, asking."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import orjson
+
+from jobs.workspace import Workspace
+from orchestrator.cli.main import Context
+from orchestrator.exit_codes import Exit
+
+
+class Refused(click.ClickException):
+    """A question answered with no, or a limit: exit code 3."""
+
+    exit_code = int(Exit.REFUSED)
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"refused: {self.format_message()}", err=True)
+
+
+def workspace(ctx: click.Context) -> Workspace:
+    """The workspace that ``--root`` names; it need not exist yet."""
+    context: Context = ctx.obj or Context(root=click.get_current_context().params.get("root"), verbose=0)
+    return Workspace(context.root)
+
+
+def sweep_names(space: Workspace) -> list[str]:
+    """Sweeps that have been planned here, newest plan last."""
+    plans = [path for path in space.sweeps.glob("*/plan.jsonl")] if space.sweeps.is_dir() else []
+    return [path.parent.name for path in sorted(plans, key=lambda path: path.stat().st_mtime)]
+
+
+def resolve_sweep(space: Workspace, text: str | None) -> str:
+    """A sweep by its name or an unambiguous beginning of it; None means the only (or the newest) one.
+
+    Raises:
+        click.UsageError: there is none, or several; the message lists what there is.
+    """
+    names = sweep_names(space)
+    if not names:
+        raise click.UsageError(f"no sweep has been planned in {space.root}; start one with `orchestrate sweep FILE`")
+    if text is None:
+        return names[-1]
+    if text in names:
+        return text
+    stem = text.rpartition("/")[2].removesuffix(".yaml")
+    matches = [name for name in names if name.startswith(stem)]
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"{len(matches)} sweeps begin with {text!r}" if matches else f"no sweep is called {text!r}"
+    raise click.UsageError(f"{problem} in {space.root}; choose one of: {', '.join(sorted(matches or names))}")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; non-finite numbers cannot be in it (orjson writes them as null)."""
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+def confirm(question: str, *, yes: bool, otherwise: str) -> None:
+    """Ask on a terminal; refuse without one unless ``--yes``.
+
+    Raises:
+        Refused: the answer was no, or nobody could be asked; ``otherwise`` says what to do instead.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Refused(f"{question} Nobody can be asked here: {otherwise}")
+    if not click.confirm(question, default=False):
+        raise Refused(otherwise)
