@@ -196,8 +196,8 @@ def test_noise_floor_and_informative_columns():
 
 
 def test_family_wise_error_of_a_null_matrix_stays_below_alpha():
-    false = sum(any(c.decided for c in matrix(sweep(gain=0, seed=s), rows=TASKS).cells) for s in range(300))
-    assert false / 300 < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
+    false = sum(any(c.decided for c in matrix(sweep(gain=0, seed=s), rows=TASKS).cells) for s in range(400))
+    assert false / 400 < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
 def test_the_order_of_the_results_does_not_matter():
