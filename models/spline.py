@@ -28,6 +28,7 @@ from models.config import SplineGrid
 # Moves t = 0 (a point exactly on the first knot) into the first segment and nothing else: it is far below one rounding
 # step of every other t, and far above the smallest normal float32.
 _NUDGE = 1e-30
+_COPIES = 4  # of the histogram
 _CHUNK = 131_072  # elements; half a megabyte of float32, within a core's own cache
 
 
@@ -43,8 +44,8 @@ def tables(values: Tensor) -> tuple[Tensor, Tensor]:
 def locate(x: Tensor, grid: SplineGrid) -> tuple[Tensor, Tensor]:
     """(bin as int64, position relative to the bin's right knot) of each element; NaN: (0, NaN).
 
-    The index is int64 although 8 bits would do: on CPU ``index_select`` is 1.6 times faster with it than with int32,
-    and on every device the pair never leaves the kernel once compiled.
+    The index is int64 although 8 bits would do: on CPU look-ups are 1.6 times faster with it than with int32. Getting
+    there from float by way of int32 is faster again, which the chunked version below does.
     """
     t = ((x - grid.low) * (1.0 / grid.spacing)).clamp(-1.0, float(grid.knots))
     top = torch.ceil(t + _NUDGE)
@@ -71,6 +72,7 @@ class _Scratch:
     def __init__(self, like: Tensor, size: int) -> None:
         self.t = torch.empty(size, dtype=like.dtype, device=like.device)
         self.top = torch.empty_like(self.t)
+        self.small = torch.empty(size, dtype=torch.int32, device=like.device)
         self.bin = torch.empty(size, dtype=torch.int64, device=like.device)
 
 
@@ -85,20 +87,20 @@ def _chunks(members: int, each: int) -> Sequence[tuple[int, int, int, int]]:
 
 
 def _locate_into(scratch: _Scratch, x: Tensor, first: int, grid: SplineGrid) -> tuple[Tensor, Tensor]:
-    """:func:`locate` of one chunk ``[m, n]``, bins offset into the flat tables of members from ``first`` on."""
+    """:func:`locate` of a chunk ``[m, n]``, flat; int32 bins, offset into the tables of members from ``first`` on."""
     members, each = x.shape
     size = members * each
-    t, top, where = scratch.t[:size], scratch.top[:size], scratch.bin[:size]
+    t, top, small = scratch.t[:size], scratch.top[:size], scratch.small[:size]
     torch.sub(x, grid.low, out=t.view(members, each))
     t.mul_(1.0 / grid.spacing).clamp_(-1.0, float(grid.knots))
     torch.add(t, _NUDGE, out=top).ceil_()
-    where.copy_(top).clamp_(0, grid.knots)
+    small.copy_(top).clamp_(0, grid.knots)
     torch.sub(t, top, out=t)
     if members > 1 or first > 0:
         bins = grid.knots + 1
-        offsets = torch.arange(first * bins, (first + members) * bins, bins, device=x.device)
-        where.view(members, each).add_(offsets.unsqueeze(1))
-    return where, t
+        offsets = torch.arange(first * bins, (first + members) * bins, bins, dtype=torch.int32, device=x.device)
+        small.view(members, each).add_(offsets.unsqueeze(1))
+    return small, t
 
 
 def forward_into(x: Tensor, out: Tensor, right: Tensor, rise: Tensor, grid: SplineGrid) -> Tensor:
@@ -114,9 +116,9 @@ def forward_into(x: Tensor, out: Tensor, right: Tensor, rise: Tensor, grid: Spli
     right, rise = right.view(-1), rise.view(-1)
     for first, count, begin, size in _chunks(members, each):
         part = slice(first, first + count), slice(begin, begin + size)
-        where, position = _locate_into(scratch, x[part], first, grid)
-        rises = torch.index_select(rise, 0, where)
-        saved[part] = rises.view(count, size)
+        small, position = _locate_into(scratch, x[part], first, grid)
+        where = scratch.bin[: small.numel()].copy_(small)
+        rises = torch.index_select(rise, 0, where, out=saved[part].view(-1))
         rights = torch.index_select(right, 0, where, out=scratch.top[: where.numel()])
         torch.addcmul(rights.view(count, size), position.view(count, size), rises.view(count, size), out=out[part])
     return saved
@@ -133,18 +135,23 @@ def values_gradient(grad: Tensor, x: Tensor, grid: SplineGrid) -> Tensor:
     A histogram: with S0 the sum of g and S1 the sum of g * r over a bin, and r = t - bin, a knot receives
     ``S0[bin] + S1[bin]`` from the bin on its left and ``-S1[next bin]`` from the bin on its right; the two outer bins
     give their S0 to the end knot. Two runs on the same device give the same bits.
+
+    Activations crowd into a few bins, and each addition to a bin would wait for the one before it. So neighbouring
+    elements add to different copies of the histogram: three times faster where it matters.
     """
     members, each = x.shape
     bins = grid.knots + 1
     sums = torch.zeros(2, members * bins, dtype=torch.float64, device=x.device)
     scratch = _Scratch(x, min(x.numel(), _CHUNK))
+    copy = torch.arange(min(each, _CHUNK), dtype=torch.int32, device=x.device) % _COPIES
     for first, count, begin, size in _chunks(members, each):
         part = slice(first, first + count), slice(begin, begin + size)
-        where, position = _locate_into(scratch, x[part], 0, grid)
+        small, position = _locate_into(scratch, x[part], 0, grid)
+        small.view(count, size).add_(copy[:size], alpha=count * bins)
         g = grad[part].reshape(-1).double()
         window = slice(first * bins, (first + count) * bins)
-        sums[0, window] += _histogram(where, g, count * bins)
-        sums[1, window] += _histogram(where, g.mul_(position), count * bins)
+        sums[0, window] += _histogram(small, g, count * bins)
+        sums[1, window] += _histogram(small, g.mul_(position), count * bins)
     s0, s1 = sums.view(2, members, bins)
     # Outside the grid r * rise vanishes because the rise does, so S1 of the outer bins must not count (r may be NaN).
     inner0, inner1 = s0[:, 1:-1], s1[:, 1:-1]
@@ -158,8 +165,10 @@ def values_gradient(grad: Tensor, x: Tensor, grid: SplineGrid) -> Tensor:
 
 def _histogram(where: Tensor, weights: Tensor, bins: int) -> Tensor:
     if weights.is_cuda:  # bincount adds atomically there; an accumulating index_put sorts and is deterministic
-        return weights.new_zeros(bins).index_put_((where,), weights, accumulate=True)
-    return torch.bincount(where, weights=weights, minlength=bins)
+        sums = weights.new_zeros(_COPIES * bins).index_put_((where,), weights, accumulate=True)
+    else:
+        sums = torch.bincount(where, weights=weights, minlength=_COPIES * bins)
+    return sums.view(_COPIES, bins).sum(dim=0)
 
 
 class TrainedSpline(torch.autograd.Function):
