@@ -7,16 +7,17 @@ or has ended: packs wait in sorted lists by shape, and a run that ends wakes onl
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.desired import Desired, DesiredPack
 from orchestrator.history import AttemptView, read_view
 from orchestrator.policy import Policy
 from orchestrator.requests import Wish
-from orchestrator.verdicts import PackVerdict, RunState, RunVerdict, judge_pack
+from orchestrator.verdicts import ENDED, PackVerdict, RunVerdict, judge_pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ class Readiness:
         return bool(self.runnable) and not self.waiting
 
 
+_NOTHING = Readiness((), {}, ())
+
+
 class Board:
     """See the module. Packs that have no attempt and no wish hold nothing but their place in a list."""
 
@@ -50,7 +54,18 @@ class Board:
         self.histories: dict[str, list[AttemptView]] = {}
         self.verdicts: dict[str, PackVerdict] = {}
         """Of packs with an attempt or a wish."""
+        self.settled: set[str] = set()
+        """Packs of which only the verdicts are known here, because nothing about them will change unasked."""
+        self.states: dict[str, RunState] = {}
+        """Of all runs that are not simply pending."""
+        self.counts: dict[str, Counter[RunState]] = {}
+        """Sweep -> state -> runs."""
         self.ended: dict[str, RunVerdict] = {}
+        self.failed: dict[str, RunVerdict] = {}
+        self.blocked: dict[str, Mapping[str, str]] = {}
+        """Pack -> member -> why its inputs will not come."""
+        self.queued: Counter[tuple[str, str]] = Counter()
+        """(shape, sweep) -> runs in packs that could be launched."""
         self.live: dict[str, None] = {}
         """Packs with an attempt that is not over, oldest first."""
         self.ready: dict[str, list[int]] = defaultdict(list)
@@ -61,8 +76,11 @@ class Board:
         """Shape -> packs that failed for good before their first step."""
         self.dirty: set[str] = set()
         """Packs that changed since the index was written."""
+        self.batches: dict[str, int] = {}
+        """Submission -> how many attempts it holds."""
         self.order: list[str] = []
         self._place: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._live_shapes: dict[str, int] = defaultdict(int)
 
@@ -73,14 +91,21 @@ class Board:
         for pack in self.desired.packs.values():
             for run in pack.needs:
                 self._consumers[run].append(pack.id)
-        for pack, verdicts in settled.items():
-            if pack in self._place:
-                self.ended.update({run: verdict for run, verdict in verdicts.items() if verdict.ended})
+        self.counts = {sweep: Counter({RunState.PENDING: len(runs)}) for sweep, runs in self.desired.runs_of.items()}
         self.histories.update({pack: list(views) for pack, views in histories.items() if pack in self._place})
-        done = {pack for pack in settled if pack in self._place and pack not in self.histories}
+        for pack, verdicts in settled.items():
+            if pack in self._place and pack not in self.histories:
+                self.settled.add(pack)
+                self.proven.add(self.desired.packs[pack].shape)
+                self._note(verdicts, wake=False)
         for pack in self.order:
-            if pack not in done:
+            if pack not in self.settled:
                 self._sort_in(pack, wake=False)
+        # Consumers may stand before their producers in the plan.
+        for run in self.ended:
+            for pack in self._consumers.get(run, ()):
+                if pack not in self.settled:
+                    self._sort_in(pack, wake=False)
         self.dirty.clear()
 
     # What changed
@@ -98,6 +123,7 @@ class Board:
             if place.number not in known and (view := read_view(place, now)) is not None
         ]
         if new:
+            self.settled.discard(pack)
             self.histories[pack] = sorted([*self.histories.get(pack, ()), *new], key=lambda view: view.number)
             self.touch(pack)
 
@@ -119,16 +145,24 @@ class Board:
             verdict = self.verdicts[pack] = judge_pack(desired.runs, views, self.wishes, self.policy)
             self._count_live(desired, old is not None and old.live is not None, verdict.live is not None)
             self._judge_shape(desired, views, verdict)
-            self._note_ended(verdict, wake=wake)
+            self._note(verdict.runs, wake=wake)
         place = self._place[pack]
         queue = self.ready[desired.shape]
         at = bisect_left(queue, place)
         inside = at < len(queue) and queue[at] == place
-        wanted = pack not in self.live and self.readiness(pack).ready
-        if wanted and not inside:
-            insort(queue, place)
-        elif inside and not wanted:
+        readiness = self.readiness(pack) if pack not in self.live else _NOTHING
+        if inside and not readiness.ready:
             del queue[at]
+        elif readiness.ready and not inside:
+            insort(queue, place)
+        size = len(readiness.runnable) if readiness.ready else 0
+        self.queued[desired.shape, desired.sweep] += size - self._sizes.pop(pack, 0)
+        if size:
+            self._sizes[pack] = size
+        if readiness.blocked:
+            self.blocked[pack] = readiness.blocked
+        else:
+            self.blocked.pop(pack, None)
 
     def _count_live(self, pack: DesiredPack, before: bool, after: bool) -> None:
         if after and not before:
@@ -145,15 +179,19 @@ class Board:
         else:
             self.stillborn[pack.shape].discard(pack.id)
 
-    def _note_ended(self, verdict: PackVerdict, *, wake: bool) -> None:
+    def _note(self, verdicts: Mapping[str, RunVerdict], *, wake: bool) -> None:
+        """Keep counts and ended runs in step; wake the consumers of what changed."""
         changed = []
-        for run, judged in verdict.runs.items():
-            known = self.ended.get(run)
-            if judged.ended and (known is None or known.state is not judged.state):
-                self.ended[run] = judged
-                changed.append(run)
-            elif not judged.ended and known is not None:
-                del self.ended[run]
+        for run, judged in verdicts.items():
+            before = self.states.get(run, RunState.PENDING)
+            if judged.state is not before:
+                self.states[run] = judged.state
+                for sweep in self.desired.sweeps_of.get(run, ()):
+                    self.counts[sweep][before] -= 1
+                    self.counts[sweep][judged.state] += 1
+            _keep(self.ended, run, judged, judged.ended)
+            _keep(self.failed, run, judged, judged.state is RunState.FAILED)
+            if before is not judged.state and (judged.ended or before in ENDED):
                 changed.append(run)
         if wake:
             for consumer in {pack for run in changed for pack in self._consumers.get(run, ())}:
@@ -213,9 +251,7 @@ class Board:
     def held(self, shape: str) -> bool:
         """So many packs of this shape failed before their first step that the rest is not worth launching."""
         return (
-            self.policy.probe
-            and shape not in self.proven
-            and len(self.stillborn[shape]) >= self.policy.probe_failures
+            self.policy.probe and shape not in self.proven and len(self.stillborn[shape]) >= self.policy.probe_failures
         )
 
     def live_attempts(self) -> Iterator[tuple[str, AttemptView]]:
@@ -229,3 +265,42 @@ class Board:
     def idle(self) -> bool:
         """Nothing runs and nothing could be launched, now or after a pause: all that is left needs a person."""
         return not self.live and not any(queue for shape, queue in self.ready.items() if not self.held(shape))
+
+    def waiting(self, now: float) -> dict[str, dict[str, int]]:
+        """Why pending runs are not launched: sweep -> reason -> runs. Costs nothing per run."""
+        reasons: dict[str, Counter[str]] = {sweep: Counter() for sweep in self.counts}
+        for (shape, sweep), runs in self.queued.items():
+            if runs <= 0:
+                continue
+            if self.held(shape):
+                why = f"held: the first {self.policy.probe_failures} packs of this shape failed before their first step"
+            elif self.probing(shape):
+                why = "the first pack of this shape goes ahead alone"
+            else:
+                why = "a free slot"
+            reasons[sweep][why] += runs
+        for pack, blocked in self.blocked.items():
+            for why in blocked.values():
+                reasons[self.desired.packs[pack].sweep]["blocked: " + _without_ids(why)] += 1
+        for sweep, counts in self.counts.items():
+            rest = counts[RunState.PENDING] - reasons[sweep].total()
+            if rest > 0:
+                reasons[sweep]["their inputs"] += rest
+        return {sweep: dict(counts) for sweep, counts in reasons.items()}
+
+    def next_delay(self, now: float) -> float | None:
+        """Seconds until the next retry may begin; None where none waits for its time."""
+        times = [v.not_before - now for v in self.verdicts.values() if v.open_runs and v.not_before > now]
+        return min(times, default=None)
+
+
+def _keep(among: dict[str, RunVerdict], run: str, verdict: RunVerdict, wanted: bool) -> None:
+    if wanted:
+        among[run] = verdict
+    else:
+        among.pop(run, None)
+
+
+def _without_ids(why: str) -> str:
+    """Reasons that differ only in a run's id count as one."""
+    return " ".join("a run" if word[0] == "r" and len(word) == 16 else word for word in why.split())

@@ -82,7 +82,7 @@ def judge_live(
     if attempt.ended is not None:
         return Close(pack, number, "its command has ended", cancelled=verdict.cancel)
     if attempt.refused and not attempt.begun:
-        return Close(pack, number, attempt.refused, FailureClass.LAUNCH_FAILED)
+        return Close(pack, number, attempt.refused, FailureClass.USER_ERROR)
     if attempt.handle is None and not attempt.begun:
         if verdict.cancel:
             return Close(pack, number, "cancelled before it was handed over", FailureClass.CANCELLED, cancelled=True)

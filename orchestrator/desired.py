@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from jobs.durable import read_log
 from jobs.spec import InputRef
 from jobs.workspace import Workspace
@@ -60,6 +62,8 @@ class Desired:
     packs_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Sweep -> its packs; one pack may belong to several."""
     runs_of: dict[str, frozenset[str]] = field(default_factory=dict)
+    sweeps_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Run -> the sweeps that list it."""
 
 
 def sweep_names(workspace: Workspace) -> list[str]:
@@ -72,8 +76,6 @@ def sweep_names(workspace: Workspace) -> list[str]:
 
 def plan_digest(workspace: Workspace, sweep: str) -> str | None:
     """Digest in the head of a plan, without reading the rest; None where there is no plan."""
-    import orjson
-
     try:
         with open(workspace.plan(sweep), "rb") as file:
             return orjson.loads(file.readline())["digest"]
@@ -138,6 +140,7 @@ def _read_plan(workspace: Workspace, sweep: str, into: Desired) -> list[Mapping[
             run = DesiredRun(record["run"], cells[record["cell"]], record["seed"], inputs, record.get("labels", {}))
             into.runs.setdefault(run.id, run)
             own.append(run.id)
+            into.sweeps_of[run.id] = (*into.sweeps_of.get(run.id, ()), sweep)
         elif "pack" in record:
             packs.append(record)
         elif "cell" in record:

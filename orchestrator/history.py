@@ -214,11 +214,11 @@ class AttemptView:
         view.handle = None if data["handle"] is None else JobHandle(**data["handle"])
         view.pulse = Pulse(**data["pulse"])
         view.closed = None if data["closed"] is None else Closed.model_validate(data["closed"])
-        view.finished = {run: _run_end(end) for run, end in data["finished"].items()}
+        view.finished = {run: run_end_from(end) for run, end in data["finished"].items()}
         return view
 
 
-def _run_end(data: Mapping[str, Any]) -> RunEnd:
+def run_end_from(data: Mapping[str, Any]) -> RunEnd:
     end = RunEnd(**data)
     end.failure = None if data["failure"] is None else FailureClass(data["failure"])
     end.products = {name: (path, sha) for name, (path, sha) in data["products"].items()}

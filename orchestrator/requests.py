@@ -13,7 +13,7 @@ import getpass
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -60,8 +60,13 @@ class Wishes:
         self.order = 0
         self.of: dict[str, Wish] = {}
 
-    def refresh(self) -> set[str]:
-        """Read new requests; returns the runs whose wish changed."""
+    @property
+    def seen(self) -> frozenset[str]:
+        """Names of the request files that were read."""
+        return frozenset(self._seen)
+
+    def refresh(self, passed_over: Collection[str] = ()) -> set[str]:
+        """Read new requests; returns the runs whose wish changed, but for what the files named in ``passed_over`` say."""
         changed: set[str] = set()
         for path in _files(self._workspace):
             if path.name in self._seen:
@@ -77,7 +82,8 @@ class Wishes:
                 old = self.of.get(run)
                 if old is None or old.rank < rank:
                     self.of[run] = Wish(request.request, attempt, request.fresh, rank)
-                    changed.add(run)
+                    if path.name not in passed_over:
+                        changed.add(run)
         return changed
 
 

@@ -5,24 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from jobs.facts import FailureClass
+from jobs.state import RunState
 from orchestrator.history import AttemptView, RunEnd
 from orchestrator.policy import Policy
 from orchestrator.requests import Wish
-
-
-class RunState(StrEnum):
-    """Where a run stands; derived, stored nowhere."""
-
-    PENDING = "pending"
-    QUEUED = "queued"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
 
 ENDED = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED})
 

@@ -1,0 +1,309 @@
+"""Carrying actions out: intent before effect, so that a crash between any two steps loses nothing and doubles nothing.
+
+    launch.json linked -> batch.json written -> submit -> answer.json linked
+
+Each step is yielded before it is taken (``Actor.steps``): tests stop, interleave and kill there.
+
+- Killed before the link: nothing happened. Killed after it: the next loop to look finds an attempt without an answer,
+  asks the scheduler for its name, takes over what is there, and hands it over again where there is nothing.
+- Two loops: the link decides who launches. Where an attempt is handed over twice all the same (a loop was slow, not
+  dead), ``claimed.json`` decides which job executes it; the other leaves at once.
+- The scheduler cannot answer now: the intent stands, it is handed over again later, no attempt is lost or counted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from cluster.backend import Backend, LaunchRequest, PermanentError, Resources, TemporaryError
+from cluster.batch_file import ANSWER_FILE, BATCH_FILE, batch_payload
+from cluster.launch_shim import UNBLOCKS
+from jobs.attempt import CODE_VARIABLE
+from jobs.durable import decide_file, replace_file
+from jobs.launch import Launch as LaunchFile
+from jobs.launch import Member, ResolvedInput, read_launch
+from jobs.workspace import Workspace
+from orchestrator.board import Board
+from orchestrator.closing import close_by_evidence
+from orchestrator.decide import Action, Cancel, Close, Launch, Submit
+from orchestrator.desired import DesiredPack
+from orchestrator.history import AttemptView, job_name
+
+
+@dataclass
+class Acted:
+    """What a pass did."""
+
+    launched: int = 0
+    submitted: int = 0
+    closed: int = 0
+    cancelled: int = 0
+    yielded: int = 0
+    """Launches that another loop was faster with."""
+    trouble: list[str] = field(default_factory=list)
+
+
+class Actor:
+    """Acts for one loop.
+
+    Args:
+        code: tree hash of the code snapshot that nodes run, "" for the installed packages.
+        clock: seconds, as the board's.
+        settings: goes into every launch (``Launch.settings``): switches for tests.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        backend: Backend,
+        *,
+        code: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._backend = backend
+        self._code = code
+        self._clock = clock
+        self._settings = settings or {}
+        self.not_before = 0.0
+        """The scheduler asked to be left alone until then."""
+
+    def steps(self, actions: Sequence[Action], board: Board, acted: Acted) -> Iterator[str]:
+        """Carry out, yielding the name of each step before it is taken."""
+        for action in actions:
+            if isinstance(action, Close):
+                yield "close"
+                self._close(action, board, acted)
+        for action in actions:
+            if isinstance(action, Cancel):
+                yield "cancel"
+                self._cancel(action.pack, action.attempt, board, acted)
+        if self._clock() < self.not_before:
+            return
+        for number, views in self._again([a for a in actions if isinstance(a, Submit)], board):
+            yield from self._hand_over(number, views, board, acted)
+        launches = [action for action in actions if isinstance(action, Launch)]
+        size = board.policy.batch_size
+        for begin in range(0, len(launches), size):
+            won: list[tuple[str, AttemptView]] = []
+            for action in launches[begin : begin + size]:
+                yield "link"
+                view = self._link(action, board, acted)
+                if view is not None:
+                    won.append((action.pack, view))
+            for _, views in _by_resources(won, board):
+                yield from self._hand_over(_new_batch(), views, board, acted)
+                if self._clock() < self.not_before:
+                    return
+
+    # Launching
+
+    def _link(self, action: Launch, board: Board, acted: Acted) -> AttemptView | None:
+        """Link ``launch.json``; None where another loop was faster."""
+        pack = board.desired.packs[action.pack]
+        place = self._workspace.attempt(pack.id, action.attempt)
+        launch = self._launch_file(action, pack, board)
+        place.path.mkdir(parents=True, exist_ok=True)
+        if not decide_file(place.launch, launch.model_dump(mode="json", exclude_defaults=True)):
+            acted.yielded += 1
+            board.take_up(pack.id, self._clock())
+            return None
+        acted.launched += 1
+        carried = tuple(member.run for member in launch.members if not member.done)
+        view = AttemptView(action.attempt, launch.name, carried, hang_floor_s=launch.hang_floor_s, seen=self._clock())
+        board.add(pack.id, view)
+        return view
+
+    def _launch_file(self, action: Launch, pack: DesiredPack, board: Board) -> LaunchFile:
+        configs: list[dict[str, Any]] = []
+        index: dict[int, int] = {}
+        members = []
+        for run in pack.runs:
+            desired = board.desired.runs[run]
+            if id(desired.cell) not in index:
+                index[id(desired.cell)] = len(configs)
+                configs.append(dict(desired.cell.config))
+            inputs = {
+                name: resolved
+                for name, ref in desired.inputs.items()
+                if (resolved := self._resolve(ref.run, ref.product, board)) is not None
+            }
+            members.append(
+                Member(
+                    run=run,
+                    config=index[id(desired.cell)],
+                    seed=desired.seed,
+                    inputs=inputs,
+                    done=run in action.masked,
+                )
+            )
+        known = {name: value for name, value in pack.execution.items() if name in LaunchFile.model_fields}
+        settings = {**pack.execution.get("settings", {}), **self._settings}
+        return LaunchFile.model_validate(
+            {
+                **known,
+                "pack": pack.id,
+                "attempt": action.attempt,
+                "name": job_name(pack.id, action.attempt),
+                "runner": board.desired.runs[pack.runs[0]].cell.runner,
+                "members": members,
+                "configs": configs,
+                "root": str(self._workspace.root.absolute()),
+                "code": self._code,
+                "fresh_after": action.fresh_after,
+                "settings": settings,
+            }
+        )
+
+    def _resolve(self, run: str, product: str, board: Board) -> ResolvedInput | None:
+        """Where a completed run's product lies; None where there is none (its consumer is masked, or will say so)."""
+        verdict = board.ended.get(run)
+        if verdict is None or verdict.end is None or product not in verdict.end.products:
+            return None
+        relative, sha256 = verdict.end.products[product]
+        place = self._workspace.attempt(board.desired.pack_of[run], verdict.attempt)
+        path = (place.path / relative).relative_to(self._workspace.root)
+        return ResolvedInput(run=run, product=product, path=str(path), sha256=sha256)
+
+    # Handing over
+
+    def _again(self, actions: Sequence[Submit], board: Board) -> Iterator[tuple[str, list[tuple[str, AttemptView]]]]:
+        """Attempts to hand over again: under their old batch where it is needed whole, else under a new one (an entry's
+        place in its batch file is its array index)."""
+        batches: dict[str, list[tuple[str, AttemptView]]] = {}
+        for action in actions:
+            view = board.attempt(action.pack, action.attempt)
+            assert view is not None, "decide speaks of known attempts"
+            whole = view.batch if view.batch in board.batches else ""
+            batches.setdefault(whole, []).append((action.pack, view))
+        for batch in [batch for batch, views in batches.items() if batch and len(views) != board.batches[batch]]:
+            batches.setdefault("", []).extend(batches.pop(batch))
+        for _, views in _by_resources(batches.pop("", []), board):
+            yield _new_batch(), views
+        for batch, views in batches.items():
+            yield batch, sorted(views, key=lambda pair: pair[1].entry)
+
+    def _hand_over(
+        self, batch: str, views: Sequence[tuple[str, AttemptView]], board: Board, acted: Acted
+    ) -> Iterator[str]:
+        """Intent, effect, answer."""
+        folder = self._workspace.submission(batch)
+        requests = [self._request(pack, view, board) for pack, view in views]
+        places = [self._workspace.attempt(pack, view.number) for pack, view in views]
+        if not (folder / BATCH_FILE).exists():
+            yield "batch"
+            payload = batch_payload(batch, requests, [str(place.claimed) for place in places])
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / BATCH_FILE, orjson.dumps({**payload, "backend": self._backend.name}))
+            board.batches[batch] = len(views)
+            for index, (_, view) in enumerate(views):
+                view.batch, view.entry = batch, index
+        yield "submit"
+        answer: dict[str, Any] = {"backend": self._backend.name}
+        try:
+            handles = self._backend.submit(str(folder), requests)
+        except TemporaryError as error:
+            self.not_before = self._clock() + error.delay
+            acted.trouble.append(f"submission delayed: {error}")
+            for _, view in views:
+                view.seen, view.absent = self._clock(), None  # the quiet period begins again
+            return
+        except PermanentError as error:
+            acted.trouble.append(f"submission refused: {error}")
+            answer["refused"] = str(error)
+            for _, view in views:
+                view.refused = str(error)
+        else:
+            acted.submitted += len(handles)
+            answer["handles"] = {str(view.entry): handle.id for (_, view), handle in zip(views, handles, strict=True)}
+            for (_, view), handle in zip(views, handles, strict=True):
+                view.handle = handle
+        for pack, _ in views:
+            board.dirty.add(pack)
+        yield "answer"
+        decide_file(folder / ANSWER_FILE, answer)
+
+    def _request(self, pack: str, view: AttemptView, board: Board) -> LaunchRequest:
+        desired = board.desired.packs[pack]
+        place = self._workspace.attempt(pack, view.number)
+        threads = int(desired.execution.get("threads", desired.resources.get("cpus", 1)))
+        env = {UNBLOCKS: "1", "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        if code := read_launch(place.launch).code if view.batch else self._code:
+            folder = str((self._workspace.code / code).absolute())
+            env |= {"PYTHONPATH": folder, CODE_VARIABLE: folder}
+        return LaunchRequest(
+            name=view.name,
+            argv=(sys.executable, "-P", "-m", "jobs.worker", os.path.abspath(place.path)),
+            cwd=os.path.abspath(place.path),
+            log=os.path.abspath(place.log),
+            record=os.path.abspath(place.exit),
+            env=env,
+            resources=resources_of(desired),
+        )
+
+    # Ending
+
+    def _close(self, action: Close, board: Board, acted: Acted) -> None:
+        view = board.attempt(action.pack, action.attempt)
+        assert view is not None, "decide speaks of known attempts"
+        place = self._workspace.attempt(action.pack, action.attempt)
+        now = self._clock()
+        view.fold(place, now)  # its last facts, and its own word if it has one
+        if view.live:
+            acted.closed += close_by_evidence(action, view, place, now)
+            view.fold(place, now)
+        if action.stop:
+            self._cancel(action.pack, action.attempt, board, acted)
+        board.touch(action.pack)
+
+    def _cancel(self, pack: str, number: int, board: Board, acted: Acted) -> None:
+        view = board.attempt(pack, number)
+        handle = view.executor(self._backend.name) if view is not None else None
+        if view is None or handle is None:
+            return
+        view.stopping = self._clock()
+        try:
+            self._backend.cancel([handle], grace_s=board.policy.cancel_grace_s)
+            acted.cancelled += 1
+        except TemporaryError as error:
+            view.stopping = None
+            acted.trouble.append(f"cancellation delayed: {error}")
+        except PermanentError as error:
+            acted.trouble.append(f"cancellation refused: {error}")
+
+
+_RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "minutes")
+
+
+def resources_of(pack: DesiredPack) -> Resources:
+    """What the plan says a pack needs; keys that are not ours are passed through."""
+    own = {
+        name: pack.resources[name]
+        for name in ("cpus", "gpus", "memory_mb", "nodes", "minutes")
+        if name in pack.resources
+    }
+    extra = tuple(sorted((k, str(v)) for k, v in pack.resources.items() if k not in own))
+    return Resources(**own, extra=extra)
+
+
+def _new_batch() -> str:
+    return f"b{time.time_ns():x}-{uuid.uuid4().hex[:8]}"
+
+
+def _by_resources(
+    views: Sequence[tuple[str, AttemptView]], board: Board
+) -> Iterator[tuple[Resources, list[tuple[str, AttemptView]]]]:
+    """One hand-over asks for one kind of machine."""
+    groups: dict[Resources, list[tuple[str, AttemptView]]] = {}
+    for pack, view in views:
+        groups.setdefault(resources_of(board.desired.packs[pack]), []).append((pack, view))
+    yield from groups.items()

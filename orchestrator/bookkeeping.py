@@ -1,0 +1,143 @@
+"""What a loop leaves in the index after each pass, and takes out of it when it starts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobs.facts import FailureClass
+from jobs.workspace import Workspace
+from orchestrator.board import Board
+from orchestrator.history import AttemptView
+from orchestrator.index import Index, verdicts_from, verdicts_to, views_from
+from orchestrator.policy import Policy
+from orchestrator.requests import Wishes
+from orchestrator.verdicts import RunVerdict
+
+USEFUL = "useful"
+
+
+def cost_of(attempts: Sequence[AttemptView]) -> dict[str, float]:
+    """Seconds by what became of them: ``useful``, or the class of the loss. Live attempts count what they have kept."""
+    cost: dict[str, float] = defaultdict(float)
+    for view in attempts:
+        kept, lost = view.seconds
+        cost[USEFUL] += kept
+        if view.closed is not None and view.closed.outcome != "completed":
+            cost[str(view.closed.failure or FailureClass.UNKNOWN)] += lost
+    return {name: round(seconds, 3) for name, seconds in cost.items() if seconds > 0}
+
+
+def broken(verdicts: Mapping[str, RunVerdict]) -> list[dict[str, Any]]:
+    """Failed runs by class and message: ``{"failure", "message", "runs", "example"}``, the most frequent first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for run, verdict in verdicts.items():
+        groups.setdefault((str(verdict.failure or FailureClass.UNKNOWN), verdict.message), []).append(run)
+    return [
+        {"failure": failure, "message": message, "runs": len(runs), "example": runs[0]}
+        for (failure, message), runs in sorted(groups.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+class Ledger:
+    """Keeps the index in step with a board. ``index`` None: keeps nothing."""
+
+    def __init__(self, index: Index | None) -> None:
+        self._index = index
+        self._costs: dict[str, dict[str, float]] = {}
+        self._totals: dict[str, dict[str, float]] = {}
+        self._batches: set[str] = set()
+
+    def restore(self, board: Board, wishes: Wishes, policy: Policy) -> list[str]:
+        """Fill an empty board with what the index knows. Returns the submissions that need no second look."""
+        if self._index is None:
+            wishes.refresh()
+            board.load({}, {})
+            return []
+        asked = wishes.refresh(set(self._index.meta("requests") or ()))
+        same_policy = self._index.meta("policy") == _policy_key(policy)
+        settled: dict[str, dict[str, RunVerdict]] = {}
+        histories: dict[str, list[AttemptView]] = {}
+        desired = board.desired
+        for pack, body in self._index.settled():
+            if pack not in desired.packs:
+                continue
+            self._costs[pack] = body.get("cost", {})
+            verdicts = verdicts_from(body["verdicts"])
+            again = not same_policy and any(verdict.failure for verdict in verdicts.values())
+            if again or any(run in asked for run in verdicts):
+                histories[pack] = views_from(body["attempts"])
+            else:
+                settled[pack] = verdicts
+        for pack, body in self._index.open_packs():
+            self._costs[pack] = body.get("cost", {})
+            histories[pack] = views_from(body["attempts"])
+        board.load(settled, histories)
+        for sweep, packs in desired.packs_of.items():
+            total = self._totals[sweep] = defaultdict(float)
+            for pack in packs:
+                for name, seconds in self._costs.get(pack, {}).items():
+                    total[name] += seconds
+        batches = self._index.batches()
+        self._batches = set(batches)
+        return batches
+
+    def write(self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy) -> None:
+        """Store what changed in this pass, if anything did."""
+        if self._index is None:
+            board.dirty.clear()
+            return
+        packs = []
+        for pack in board.dirty:
+            verdict = board.verdicts.get(pack)
+            if verdict is None:
+                continue
+            views = board.histories.get(pack, [])
+            cost = cost_of(views)
+            self._recost(board, pack, cost)
+            body = {
+                "sweeps": _sweeps_of(board, pack),
+                "verdicts": verdicts_to(verdict.runs),
+                "attempts": [view.to_json() for view in views],
+                "cost": cost,
+            }
+            packs.append((pack, verdict.settled, body))
+        waiting = board.waiting(now)
+        sweeps = {
+            sweep: {
+                "digest": board.desired.digests[sweep],
+                "counts": {str(state): n for state, n in board.counts[sweep].items() if n},
+                "cost": dict(self._totals.get(sweep, {})),
+                "waiting": waiting.get(sweep, {}),
+                "broken": broken({r: v for r, v in board.failed.items() if r in board.desired.runs_of[sweep]}),
+                "time": now,
+            }
+            for sweep in board.counts
+        }
+        new = known - self._batches
+        self._batches |= new
+        self._index.store(packs, sweeps, new, {"requests": sorted(wishes.seen), "policy": _policy_key(policy)})
+        board.dirty.clear()
+
+    def _recost(self, board: Board, pack: str, cost: dict[str, float]) -> None:
+        before = self._costs.get(pack, {})
+        for sweep in _sweeps_of(board, pack):
+            total = self._totals.setdefault(sweep, defaultdict(float))
+            for name in {*before, *cost}:
+                total[name] += cost.get(name, 0.0) - before.get(name, 0.0)
+        self._costs[pack] = cost
+
+
+def _sweeps_of(board: Board, pack: str) -> list[str]:
+    sweeps = dict.fromkeys(s for run in board.desired.packs[pack].runs for s in board.desired.sweeps_of.get(run, ()))
+    return list(sweeps)
+
+
+def _policy_key(policy: Policy) -> str:
+    return repr(sorted(policy.retries.items()))
+
+
+def open_index(workspace: Workspace) -> Index:
+    """This host's index of a workspace, to write to."""
+    return Index(workspace.index, write=True)

@@ -1,0 +1,76 @@
+"""Closing an attempt that ended without a word: gather the evidence, have it judged, link ``closed.json``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from jobs.facts import FailureClass, close_attempt
+from jobs.failures import Evidence, judge
+from jobs.workspace import AttemptDir
+from orchestrator.decide import Close
+from orchestrator.history import AttemptView
+
+LOG_TAIL_BYTES = 16384
+_OUTCOMES: dict[FailureClass, Literal["cancelled", "preempted", "lost"]] = {
+    FailureClass.CANCELLED: "cancelled",
+    FailureClass.PREEMPTED: "preempted",
+    FailureClass.LOST: "lost",
+    FailureClass.NODE_FAILURE: "lost",
+}
+
+
+def read_tail(path: Path, size: int = LOG_TAIL_BYTES) -> str:
+    """The last part of a log, decoded somehow; "" where there is none."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+        return file.read().decode(errors="replace")
+    return ""
+
+
+def evidence_of(view: AttemptView, place: AttemptDir, now: float) -> Evidence:
+    """All that is known of how an attempt ended. ``now``: the clock of the view's times."""
+    ended, report = view.ended or {}, view.report
+    return Evidence(
+        exit_code=ended.get("code", report.exit_code if report else None),
+        signal=ended.get("signal", report.signal if report else None),
+        log_tail=read_tail(place.log),
+        cause=report.cause if report else None,
+        word=report.word if report else "",
+        reason=report.reason if report else "",
+        claimed=view.begun,
+        checkpointed=view.checkpoint is not None or view.first_step > 0,
+        heartbeat_silent_s=now - view.pulse.changed if view.pulse.beat >= 0 else None,
+        median_step_s=view.pulse.median_step_s,
+        hang_floor_s=view.hang_floor_s,
+    )
+
+
+def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: float) -> bool:
+    """Link ``closed.json`` for an attempt. Returns whether it is our record that stands."""
+    shown: dict[str, Any] = {"reason": action.reason}
+    if view.ended is not None:
+        shown["exit"] = dict(view.ended)
+    if view.report is not None:
+        shown["word"], shown["why"] = view.report.word, view.report.reason
+    step = view.checkpoint
+    if view.carried and all(run in view.finished for run in view.carried):
+        message = f"every run had finished; {action.reason}"
+        return close_attempt(place, by="loop", outcome="completed", message=message, step=view.step, evidence=shown)
+    if action.cancelled:
+        failure, message = FailureClass.CANCELLED, action.reason
+    elif action.failure is not None:
+        failure, message = action.failure, action.reason
+    else:
+        failure, message = judge(evidence_of(view, place, now))
+    return close_attempt(
+        place,
+        by="loop",
+        outcome=_OUTCOMES.get(failure, "failed"),
+        failure=failure,
+        message=message,
+        step=step,
+        evidence=shown,
+    )

@@ -1,0 +1,220 @@
+"""The loop: observe, decide, act, until what is observed is what is desired.
+
+    loop = Loop(workspace, make_backend("local"), sweeps=["compat"])
+    report = loop.tick()                      # one pass
+    report = loop.watch(on_tick=show)         # until nothing is left to do without a person
+
+Any number of loops may work on one workspace at once, on any hosts, and each may be killed at any moment: all that
+decides lies in the files. Nothing is locked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.backend import Backend
+from jobs.state import RunState
+from jobs.workspace import Workspace
+from orchestrator.act import Acted, Actor
+from orchestrator.board import Board
+from orchestrator.bookkeeping import Ledger, open_index
+from orchestrator.decide import decide
+from orchestrator.desired import Desired, read_desired, sweep_names
+from orchestrator.observe import Observer
+from orchestrator.policy import Policy, default_policy
+from orchestrator.requests import Wishes
+from orchestrator.snapshot import take_snapshot
+
+
+def host_clock() -> Callable[[], float]:
+    """Seconds that mean the same to every process of this host (the index keeps them), and never jump within one."""
+    offset = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What a pass saw and did.
+
+    Attributes:
+        counts: sweep -> state -> runs.
+        waiting: sweep -> why runs wait -> runs.
+        in_flight: packs handed over and not over.
+        acted: what was done.
+        trouble: what the scheduler would not do or say.
+        changed: something happened.
+        done: nothing runs, and nothing can be launched unless a person asks for it.
+    """
+
+    counts: Mapping[str, Mapping[RunState, int]]
+    waiting: Mapping[str, Mapping[str, int]]
+    in_flight: int
+    acted: Acted
+    trouble: Sequence[str] = ()
+    changed: bool = False
+    done: bool = False
+
+    def total(self, state: RunState) -> int:
+        """Runs in a state, over all sweeps (a run of two sweeps counts twice)."""
+        return sum(counts.get(state, 0) for counts in self.counts.values())
+
+
+@dataclass
+class _Plans:
+    """The plans as they were read, and how to see that they changed."""
+
+    desired: Desired = field(default_factory=Desired)
+    stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class Loop:
+    """See the module.
+
+    Args:
+        workspace: where all files lie.
+        backend: what runs the jobs.
+        policy: default: the backend's (``orchestrator.policy``).
+        sweeps: names; None: every sweep of the workspace, also those planned later.
+        code: tree hash of the snapshot to run; None: take one now; "": run the installed packages.
+        index: keep the host-local index (False in tests and where no local disk is to be had).
+        clock: seconds; must mean the same in every process of this host.
+        pause: sleeps, where the backend cannot wait by itself.
+        settings: goes into every launch; switches for tests.
+
+    Raises:
+        OrchestratorError: a named sweep has no plan, or the index would lie on a network file system.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        backend: Backend,
+        policy: Policy | None = None,
+        sweeps: Sequence[str] | None = None,
+        *,
+        code: str | None = None,
+        index: bool = True,
+        clock: Callable[[], float] | None = None,
+        pause: Callable[[float], None] = time.sleep,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.policy = policy or default_policy(backend.name)
+        self._backend = backend
+        self._sweeps = list(sweeps) if sweeps is not None else None
+        self._clock = clock or host_clock()
+        self._pause = pause
+        self._index = open_index(workspace) if index else None
+        self._wishes = Wishes(workspace)
+        self._plans = _Plans()
+        self._actor = Actor(
+            workspace,
+            backend,
+            code=take_snapshot(workspace) if code is None else code,
+            clock=self._clock,
+            settings=settings,
+        )
+        self._read_plans()
+
+    def close(self) -> None:
+        """Let go of the index. Jobs go on."""
+        if self._index is not None:
+            self._index.close()
+
+    # Plans
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        stamps = {}
+        for name in self._sweeps if self._sweeps is not None else sweep_names(self.workspace):
+            try:
+                stat = self.workspace.plan(name).stat()
+            except FileNotFoundError:
+                continue
+            stamps[name] = (stat.st_mtime_ns, stat.st_ino)
+        return stamps
+
+    def _read_plans(self) -> None:
+        """Begin with an empty board; what was known comes back from the index, or from the files."""
+        stamps = self._stamps()
+        self._plans = _Plans(read_desired(self.workspace, self._sweeps), stamps)
+        self._wishes = Wishes(self.workspace)
+        self.board = Board(self.workspace, self._plans.desired, self.policy, self._wishes.of)
+        self._ledger = Ledger(self._index)
+        known = self._ledger.restore(self.board, self._wishes, self.policy)
+        self._observer = Observer(
+            self.workspace, self._backend, self.board, self._wishes, clock=self._clock, known=known
+        )
+        self._changed = True
+
+    # One pass
+
+    def tick(self) -> TickReport:
+        """One pass: observe, decide, act, and keep the index in step."""
+        steps = self.steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+
+    def steps(self) -> Iterator[str]:
+        """One pass, yielding the name of each step before it is taken. Its return value is the report."""
+        if self._stamps() != self._plans.stamps:
+            self._read_plans()
+        yield "observe"
+        seen = self._observer.look()
+        in_flight = len(self.board.live)
+        free = self._backend.free_slots(in_flight, self.policy.max_in_flight)
+        actions = decide(self.board, free, self._clock())
+        acted = Acted()
+        yield from self._actor.steps(actions, self.board, acted)
+        changed = self._changed or bool(seen.changed or self.board.dirty)
+        self._changed = False
+        now = self._clock()
+        if changed:
+            self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
+        return TickReport(
+            counts=self.board.counts,
+            waiting=self.board.waiting(now),
+            in_flight=len(self.board.live),
+            acted=acted,
+            trouble=[*seen.trouble, *acted.trouble],
+            changed=changed,
+            done=self.board.idle,
+        )
+
+    # Many passes
+
+    def watch(
+        self,
+        on_tick: Callable[[TickReport], None] | None = None,
+        *,
+        until_done: bool = True,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> TickReport:
+        """Pass after pass, until all is done (or, without ``until_done``, until ``stop`` says so).
+
+        Pauses are short while things happen and grow while nothing does; where the backend can tell that a job has
+        ended, the next pass follows at once. ``on_tick`` sees each report; it may raise to leave (jobs go on).
+        """
+        shortest, longest = self.policy.poll_s
+        pause = shortest
+        while True:
+            report = self.tick()
+            if on_tick is not None:
+                on_tick(report)
+            if stop() or (until_done and report.done):
+                return report
+            pause = shortest if report.changed else min(longest, pause * 1.5)
+            due = self.board.next_delay(self._clock())
+            self._wait(pause if due is None else max(shortest, min(pause, due)))
+
+    def _wait(self, seconds: float) -> None:
+        wait = getattr(self._backend, "wait", None)
+        if wait is not None and self.board.live:
+            wait(seconds)
+        else:
+            self._pause(seconds)
