@@ -8,11 +8,13 @@ from sweeps.errors import Problem, SweepError
 
 FOLDER = Path(__file__).parent / "recipes"
 SUFFIX = ".yaml"
+PARTS = ("tasks-", "rates-")
+"""Files that others include start so; they are no sweeps of their own."""
 
 
 def names() -> tuple[str, ...]:
     """Recipes that can be run, without the tables and parts they include."""
-    return tuple(sorted(path.name for path in FOLDER.glob(f"*{SUFFIX}")))
+    return tuple(sorted(path.name for path in FOLDER.glob(f"*{SUFFIX}") if not path.name.startswith(PARTS)))
 
 
 def locate(source: str | Path) -> Path:
