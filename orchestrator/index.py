@@ -28,8 +28,8 @@ from orchestrator.verdicts import RunVerdict
 
 SCHEMA = "1"
 NETWORK_FILESYSTEMS = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "afs")
-    + ("fuse.sshfs", "glusterfs", "fuse.glusterfs", "orangefs", "pvfs2", "panfs", "ncpfs", "9p")
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "afs"}
+    | {"fuse.sshfs", "glusterfs", "fuse.glusterfs", "orangefs", "pvfs2", "panfs", "ncpfs", "9p"}
 )
 _TABLES = """
 CREATE TABLE IF NOT EXISTS packs (pack TEXT PRIMARY KEY, settled INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;

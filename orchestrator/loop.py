@@ -177,7 +177,7 @@ class Loop:
         if changed:
             self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
         return TickReport(
-            counts=self.board.counts,
+            counts={sweep: dict(counts) for sweep, counts in self.board.counts.items()},
             waiting=self.board.waiting(now),
             in_flight=len(self.board.live),
             acted=acted,

@@ -66,7 +66,7 @@ class Wishes:
         return frozenset(self._seen)
 
     def refresh(self, passed_over: Collection[str] = ()) -> set[str]:
-        """Read new requests; returns the runs whose wish changed, but for what the files named in ``passed_over`` say."""
+        """Read new requests; returns the runs whose wish changed, except by the files named in ``passed_over``."""
         changed: set[str] = set()
         for path in _files(self._workspace):
             if path.name in self._seen:

@@ -1,0 +1,212 @@
+"""How a sweep stands. Reads, never writes; asks no scheduler.
+
+    summary(workspace, "compat") -> SweepStatus
+    run_view(workspace, "r3f") -> RunView         (orchestrator.run_view)
+
+Where this host has an index, what has ended is read from it and only the tails of open packs are added, so that the cost
+does not depend on how many runs have ended. Where there is none (another host's loop runs the sweep), every launched
+pack is read: slower, and the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.batch_file import BATCH_FILE
+from jobs.durable import read_json
+from jobs.state import RunState
+from jobs.workspace import Workspace
+from orchestrator.board import Board
+from orchestrator.bookkeeping import broken, cost_of
+from orchestrator.desired import plan_digest, read_desired
+from orchestrator.errors import OrchestratorError
+from orchestrator.history import AttemptView, read_view, split_name
+from orchestrator.index import Index, verdicts_from, views_from
+from orchestrator.loop import host_clock
+from orchestrator.policy import Policy
+from orchestrator.requests import Wishes
+from orchestrator.run_view import RunView, run_view
+from orchestrator.verdicts import PackVerdict, judge_pack
+
+__all__ = ["LivePack", "RunView", "SweepStatus", "run_view", "summary"]
+
+
+@dataclass(frozen=True)
+class LivePack:
+    """A pack with an attempt that is not over.
+
+    Attributes:
+        state: QUEUED until a worker has claimed it.
+        step, steps: of the pack's program; 0 of 0 until it has begun.
+        eta_s: seconds left at the median speed, None while that is unknown.
+        silent_s: seconds since the heartbeat was last seen to change by the loop, None before the first.
+    """
+
+    pack: str
+    attempt: int
+    state: RunState
+    runs: int
+    host: str = ""
+    step: int = 0
+    steps: int = 0
+    eta_s: float | None = None
+    silent_s: float | None = None
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """One sweep.
+
+    Attributes:
+        counts: state -> runs; every state is a key, the sum is ``total``.
+        live: packs that are running or queued.
+        waiting: why pending runs wait -> runs.
+        broken: failed runs by class: ``{"failure", "message", "runs", "example"}``.
+        cost: seconds of work: ``useful``, and per failure class what was lost to it.
+        seen: when a loop last wrote the index, on this host's clock; None where there is no index.
+    """
+
+    sweep: str
+    counts: Mapping[RunState, int]
+    live: Sequence[LivePack] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    broken: Sequence[Mapping[str, Any]] = ()
+    cost: Mapping[str, float] = field(default_factory=dict)
+    seen: float | None = None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def ended(self) -> int:
+        return sum(self.counts[state] for state in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED))
+
+
+def summary(workspace: Workspace, sweep: str, policy: Policy | None = None) -> SweepStatus:
+    """How a sweep stands now.
+
+    Raises:
+        OrchestratorError: there is no plan of this name.
+    """
+    digest = plan_digest(workspace, sweep)
+    if digest is None:
+        raise OrchestratorError(f"there is no sweep {sweep!r} in {workspace.root}; `orchestrate sweep FILE` plans one")
+    policy = policy or Policy()
+    try:
+        index = Index(workspace.index, write=False)
+    except (FileNotFoundError, OrchestratorError):
+        return _from_files(workspace, sweep, policy)
+    with closing(index):
+        body = index.sweep(sweep)
+        if body is None or body["digest"] != digest:
+            return _from_files(workspace, sweep, policy)
+        return _from_index(workspace, sweep, policy, index, body)
+
+
+def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus:
+    wishes = Wishes(workspace)
+    wishes.refresh()
+    board = Board(workspace, read_desired(workspace, [sweep]), policy, wishes.of)
+    board.load({}, {})
+    now = host_clock()()
+    for pack in board.order:
+        board.take_up(pack, now)
+    cost: Counter[str] = Counter()
+    for views in board.histories.values():
+        cost.update(cost_of(views))  # type: ignore[arg-type]
+    return SweepStatus(
+        sweep,
+        {state: board.counts[sweep][state] for state in RunState},
+        [_live(pack, view, None) for pack, view in board.live_attempts()],
+        board.waiting(now)[sweep],
+        broken(board.failed),
+        dict(cost),
+    )
+
+
+def _from_index(workspace: Workspace, sweep: str, policy: Policy, index: Index, body: Mapping[str, Any]) -> SweepStatus:
+    now = host_clock()()
+    wishes = Wishes(workspace)
+    wishes.refresh()
+    counts = Counter({RunState(state): n for state, n in body["counts"].items()})
+    cost = Counter(body["cost"])
+    packs = dict(index.open_packs())
+    for pack in _launched_since(workspace, set(index.batches()), packs):
+        known = index.pack(pack)
+        if known is None:  # no loop of this host has seen it: ask the plan whose it is
+            return _from_files(workspace, sweep, policy)
+        packs[pack] = known
+    live: list[LivePack] = []
+    for pack, stored in packs.items():
+        if sweep not in stored["sweeps"]:
+            continue
+        before = verdicts_from(stored["verdicts"])
+        views = _brought_up_to_date(workspace, pack, views_from(stored["attempts"]), now)
+        after = judge_pack(list(before), views, wishes.of, policy)
+        counts.subtract(Counter(v.state for v in before.values()))
+        counts.update(Counter(v.state for v in after.runs.values()))
+        cost.subtract(stored.get("cost", {}))
+        cost.update(cost_of(views))  # type: ignore[arg-type]
+        live += _live_of(pack, views, after, now)
+    return SweepStatus(
+        sweep,
+        {state: counts[state] for state in RunState},
+        live,
+        body["waiting"],
+        body["broken"],
+        {name: seconds for name, seconds in cost.items() if seconds > 0},
+        body["time"],
+    )
+
+
+def _launched_since(workspace: Workspace, known: set[str], packs: Mapping[str, Any]) -> set[str]:
+    """Packs of submissions that the index has not read."""
+    try:
+        batches = [entry for entry in workspace.submissions.iterdir() if entry.name not in known]
+    except FileNotFoundError:
+        return set()
+    found: set[str] = set()
+    for folder in batches:
+        entries = (read_json(folder / BATCH_FILE) or {}).get("entries", {})
+        found |= {split[0] for entry in entries.values() if (split := split_name(entry["name"])) is not None}
+    return found - set(packs)
+
+
+def _brought_up_to_date(workspace: Workspace, pack: str, views: list[AttemptView], now: float) -> list[AttemptView]:
+    """Fold the tails of what the index knew, and attempts that came after."""
+    for view in views:
+        if view.live:
+            view.fold(workspace.attempt(pack, view.number), now)
+    while not views or not views[-1].live:
+        later = read_view(workspace.attempt(pack, views[-1].number + 1 if views else 1), now)
+        if later is None:
+            break
+        views.append(later)
+    return views
+
+
+def _live_of(pack: str, views: Iterable[AttemptView], verdict: PackVerdict, now: float) -> list[LivePack]:
+    return [] if verdict.live is None else [_live(pack, view, now) for view in views if view.live]
+
+
+def _live(pack: str, view: AttemptView, now: float | None) -> LivePack:
+    pulse = view.pulse
+    left = None
+    if pulse.median_step_s is not None and pulse.steps:
+        left = max(0, pulse.steps - pulse.step) * pulse.median_step_s
+    return LivePack(
+        pack,
+        view.number,
+        RunState.RUNNING if view.begun else RunState.QUEUED,
+        len(view.carried),
+        view.host,
+        view.step,
+        pulse.steps,
+        left,
+        now - pulse.changed if now is not None and pulse.beat >= 0 else None,
+    )
