@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.workspace import Workspace
@@ -140,21 +141,31 @@ def read_runs(root: Path, sweep: str) -> Columns:
     return Columns(_read(Workspace(root).runs_table(sweep), sweep))
 
 
-def read_curves(root: Path, sweep: str, metrics: Sequence[tuple[str, str]] | None = None) -> Columns:
+def read_curves(
+    root: Path, sweep: str, metrics: Sequence[tuple[str, str]] | None = None, runs: Iterable[str] | None = None
+) -> Columns:
     """One row a point, runs in the order of the plan, steps ascending.
 
     Args:
         metrics: only these (split, metric) pairs, where given.
+        runs: only these runs, where given.
     """
-    path = Workspace(root).curves_table(sweep)
-    filters = [[("split", "=", s), ("metric", "=", m)] for s, m in metrics] if metrics else None
-    return Columns(_read(path, sweep, filters))
+    table = _read(Workspace(root).curves_table(sweep), sweep)
+    if metrics is not None:
+        keep = pa.array(np.zeros(len(table), bool))
+        for split, metric in metrics:
+            same = pc.and_(pc.equal(table.column("split"), split), pc.equal(table.column("metric"), metric))
+            keep = pc.or_(keep, same)
+        table = table.filter(keep)
+    if runs is not None:
+        table = table.filter(pc.is_in(table.column("run"), value_set=pa.array(sorted(runs), pa.string())))
+    return Columns(table)
 
 
-def _read(path: Path, sweep: str, filters: Any = None) -> pa.Table:
+def _read(path: Path, sweep: str) -> pa.Table:
     if not path.exists():
         raise AnalysisError(f"{path} does not exist: nothing of the sweep {sweep!r} was gathered; run `gather {sweep}`")
-    return pq.read_table(path, filters=filters, partitioning=None)
+    return pq.read_table(path, partitioning=None)
 
 
 def load_results(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.durable import replace_file
@@ -110,7 +111,7 @@ class _Update:
         if old is not None and stale:
             changed = {run for pack in stale for run in self.plan.packs[pack].runs}
             column = old.column("run")
-            kept = old.filter(pa.compute.invert(pa.compute.is_in(column, pa.array(list(changed), pa.string()))))
+            kept = old.filter(pc.invert(pc.is_in(column, pa.array(list(changed), pa.string()))))
         if old is not None and not stale:
             return old
         tables = ([] if kept is None else [kept]) + [fresh(stale)]
@@ -150,8 +151,8 @@ class _Update:
         column = table.column("run").combine_chunks()
         column = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
         known = pa.array(list(order), pa.string())
-        ranks = pa.compute.index_in(column, value_set=known)
-        indices = pa.compute.sort_indices(
+        ranks = pc.index_in(column, value_set=known)
+        indices = pc.sort_indices(
             pa.table({"rank": ranks, "row": pa.array(range(len(table)), pa.int64())}),
             sort_keys=[("rank", "ascending"), ("row", "ascending")],
         )
@@ -187,5 +188,5 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _count(runs: pa.Table) -> dict[str, int]:
-    counted = pa.compute.value_counts(runs.column("state")).to_pylist()
+    counted = pc.value_counts(runs.column("state")).to_pylist()
     return {pair["values"]: pair["counts"] for pair in sorted(counted, key=lambda p: str(p["values"]))}
