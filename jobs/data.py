@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jobs.tasks.base import SPLINE_SHARE, Examples, Split, Task, holdout
+from jobs.tasks.base import Examples, Split, Task
 from jobs.tasks.counter_rng import integers, item_keys, stream_key, words
 
 UNSCORED = -100
@@ -98,15 +98,9 @@ def two_parts(task: Task, seeds: Sequence[int], shares: Sequence[float]) -> tupl
     """(weights part, shape part) of stage I for members with these data seeds and hold-out shares."""
     wanted = list(zip(seeds, shares, strict=True))
     distinct = sorted(set(wanted))
-    parts = [_divide(task, seed, share) for seed, share in distinct]
+    parts = [task.stage_one(seed, share) for seed, share in distinct]
     uses = [distinct.index(w) for w in wanted]
     return PackExamples([p[0] for p in parts], uses), PackExamples([p[1] for p in parts], uses)
-
-
-def _divide(task: Task, seed: int, share: float) -> tuple[Examples, Examples]:
-    if task.splits_batch or share == SPLINE_SHARE:
-        return task.stage_one(seed)
-    return holdout(task.dataset("train", seed), share)
 
 
 def _last_scored(examples: Examples) -> int:

@@ -27,7 +27,7 @@ def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
 
 @torch.no_grad()
 def hits(logits: Tensor, targets: Tensor, *, by_sequence: bool) -> tuple[Tensor, Tensor]:
-    """(right, counted) for each sequence, int64 ``[P, B]`` each: scored predictions, or whole sequences (0 or 1 of 1)."""
+    """(right, counted) of each sequence, int64 ``[P, B]`` each: scored predictions, or the whole sequence (0 or 1)."""
     scored = (targets != UNSCORED).sum(dim=2)
     right = (logits.argmax(dim=-1) == targets).sum(dim=2)
     if by_sequence:

@@ -63,7 +63,7 @@ class ShapeProduct(_Part):
 
 
 def read_curves(path: Path | None, config: TransformerConfig) -> dict[str, list[list[float]]]:
-    """Curves for the searched slots of a network, slot -> ``[layers or 1][size]``, as ``models.build.Member`` takes them.
+    """Curves for a network's searched slots, slot -> ``[layers or 1][size]``, as ``models.build.Member`` takes them.
 
     Raises:
         JobError: the network needs a product and there is none, or it does not fit.

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from jobs.data import Batch
+from jobs.errors import JobError
 from jobs.evaluation import member_losses
 from jobs.lr_schedule import warmup_constant
 from jobs.optimizer import FlatParameters, PackedAdamW, clip_rows, gradient_norms, mask_rows
 from jobs.train_config import TrainConfig
 from models.build import Member, build_pack
+from models.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,15 @@ class Stack:
     def __init__(
         self, members: Sequence[Member], configs: Sequence[TrainConfig], *, train_shapes: bool = False
     ) -> None:
-        """``configs``: one a model; betas, eps and weight decay are the first one's (equal in a pack)."""
-        self.model = build_pack(members, train_shapes=train_shapes)
+        """``configs``: one a model; betas, eps and weight decay are the first one's (equal in a pack).
+
+        Raises:
+            JobError: the members cannot be built as one stack.
+        """
+        try:
+            self.model = build_pack(members, train_shapes=train_shapes)
+        except ModelError as error:
+            raise JobError(f"the pack cannot be built: {error}") from error
         self.flat = FlatParameters(self.model.weights())
         optimizer = configs[0].optimizer
         self.adamw = PackedAdamW(

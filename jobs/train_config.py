@@ -71,6 +71,8 @@ class ModelConfig(_Section):
     attention: AttentionSection = AttentionSection()
     share: Share = "shared"
     """One learned curve for all layers, or one for each."""
+    init_std: Annotated[float, Field(gt=0)] = 0.02
+    """Of the initial weights; GPT-2's 0.02 suits its width of 768, where it is about 0.55 / sqrt(width)."""
 
     @field_serializer("activation", mode="wrap")
     def _activation(self, value: ActivationConfig, write: SerializerFunctionWrapHandler) -> Any:
@@ -91,6 +93,7 @@ class ModelConfig(_Section):
                 kernel=self.attention.kernel, norm=self.attention.norm, activation=self.attention.activation
             ),
             share_activation=self.share,
+            init_std=self.init_std,
         )
 
 
