@@ -20,6 +20,9 @@ from sweeps.load import Sweep
 from sweeps.schema import Exclusion, Need, Stage
 from sweeps.tree import origin_of
 
+_NOTHING: dict[str, Any] = {}
+_NO_INPUTS: dict[str, InputRef] = {}
+
 
 def expand(sweep: Sweep) -> Design:
     """Cross factors and seeds, check every cell, find every run's inputs, pack.
@@ -93,25 +96,29 @@ class _Expansion:
         inherited = {label: choices for label, choices in only.items() if label not in self._cell_labels(name)}
         inherited.pop(seeds.name, None)
         cells = self._different(name, stage, lookups)
+        consumed = any(need.stage == name for other in self.stages.values() for n in other.needs.values() for need in n)
         made = self.producers[name] = []
         doubled: dict[tuple[int, int], int] = {}
         for seed in kept:
+            seed_label = {seeds.name: seed}  # one for all runs of the seed: there can be a hundred thousand
             for cell in cells:
                 base = {**cell.labels, seeds.name: seed}
                 for nested, inputs in self._inputs(cell, stage, lookups, base):
                     if not all(contains(choices, nested[k]) for k, choices in inherited.items() if k in nested):
                         continue
-                    labels = {**base, **nested}
+                    labels = {**base, **nested} if nested else base
                     if late and (exclusion := self._excluded({"stage": name, **labels}, late)) is not None:
                         self.skipped.append(Skipped({"stage": name, **labels}, exclusion.reason))
                         continue
                     spec = RunSpec(cell.runner, cell.config, seed, inputs)
                     first = self.by_id.setdefault(spec.id, cell.index)
-                    made.append((labels, spec.id, cell.shape))
+                    if consumed:
+                        made.append((labels, spec.id, cell.shape))
                     if len(self.by_id) == len(self.runs):
                         doubled[first, cell.index] = doubled.get((first, cell.index), 0) + 1
                         continue
-                    self.runs.append(PlannedRun(spec, cell.index, {seeds.name: seed, **nested}))
+                    own = {**seed_label, **nested} if nested else seed_label
+                    self.runs.append(PlannedRun(spec, cell.index, own))
         for (first, second), count in doubled.items():
             one, other = self.cells[first].name, self.cells[second].name
             self.notices.append(f"{count} runs of {other} are runs of {one} already: equal runs are one run")
@@ -219,7 +226,7 @@ class _Expansion:
     ) -> Iterator[tuple[dict[str, Any], dict[str, InputRef]]]:
         """(inherited labels, inputs) of each run that this cell and seed stand for."""
         if not cell.shape.consumes:
-            yield {}, {}
+            yield _NOTHING, _NO_INPUTS
             return
         partial: list[tuple[dict[str, Any], dict[str, InputRef]]] = [({}, {})]
         for label in cell.shape.consumes:

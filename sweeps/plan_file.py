@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -61,19 +62,20 @@ def header(design: Design) -> dict[str, Any]:
     }
 
 
-def plan_lines(design: Design) -> list[bytes]:
-    """The file's lines, each with its newline. Equal designs give equal bytes.
+def plan_bytes(design: Design) -> bytes:
+    """The whole file. Equal designs give equal bytes.
 
     The digest in the first line is taken over that line without it and over all the others, so an unchanged plan is
     recognised by reading one line of the old file.
     """
+    body = BytesIO()  # lines are not kept apart: a hundred thousand short bytes objects of orjson hold 4 KB each
+    for record in records(design):
+        body.write(_line(record))
     head = header(design)
     digest = hashlib.sha256(_line(head))
-    lines = [_line(record) for record in records(design)]
-    for line in lines:
-        digest.update(line)
+    digest.update(body.getbuffer())
     first = {"plan": head.pop("plan"), "sweep": head.pop("sweep"), "digest": digest.hexdigest(), **head}
-    return [_line(first), *lines]
+    return _line(first) + body.getvalue()
 
 
 def digest_of(first_line: bytes) -> str | None:
