@@ -1,9 +1,10 @@
 """Causal softmax attention for many narrow heads on a CPU: sequences side by side in the vector lanes.
 
-Heads of width 4 make batched products of 16 x 4 matrices, where a matrix library spends its time on calls. Here every
-(member, sequence, head) is one *lane*, the fastest dimension of all tensors, and each query position is a handful of
-elementwise operations over all lanes. No key ahead of the query is ever touched, which halves the work. Measured per
-layer at width 16 with 4 heads: 0.10 against 0.18 ms at 15 tokens, 0.007 against 0.05 ms at 3.
+Heads of width 4 or 8 make batched products of matrices so small that a matrix library spends its time on calls. Here
+every (member, sequence, head) is one *lane*, the fastest dimension of all tensors, and each query position is a handful
+of elementwise operations over all lanes. No key ahead of the query is ever touched, which halves the work. Measured per
+member and layer with 4 heads of width 4, forward and backward: 0.10 against 0.18 ms at 15 tokens, 0.01 against 0.05 ms
+at 3.
 """
 
 import math
@@ -13,8 +14,8 @@ import torch
 from torch import Tensor
 
 _MIN_LANES = 1024  # below this the number of operations decides, and batched products need fewer
-_MAX_HEAD = 4  # beyond this width batched products are the faster ones
-_CHUNK = 4096  # lanes worked on at once, so that a chunk stays in a core's cache
+_MAX_HEAD = 8  # beyond this width batched products are the faster ones
+_CHUNK = 8192  # lanes worked on at once, so that a chunk stays in a core's cache
 
 _aten = torch.ops.aten
 
