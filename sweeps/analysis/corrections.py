@@ -123,4 +123,3 @@ def critical_z(alpha: float, family: int, correction: Literal["bonferroni", "sid
     """Two-sided normal threshold for a family of ``family`` tests."""
     each = alpha / family if correction == "bonferroni" else -np.expm1(np.log1p(-alpha) / family)
     return float(-special.ndtri(each / 2))
-

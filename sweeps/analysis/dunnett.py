@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from sweeps.analysis import student
 
@@ -54,12 +54,12 @@ def critical_value(alpha: float, df: float, loadings: Sequence[float]) -> float:
     low, high = student.critical(alpha / 2, df), student.critical(alpha / (2 * len(b)), df)
     if len(b) == 1 or exceedance(high, df, b) >= alpha:
         return high
-    return float(optimize.brentq(lambda c: exceedance(c, df, b) - alpha, low * 0.999, high, xtol=1e-9))
+    return student.solve(lambda c: exceedance(c, df, b) - alpha, low * 0.999, high)
 
 
 def exceedance(threshold: float, df: float, loadings: Array) -> float:
     """P(max_j |T_j| >= threshold) for T_j = (b_j Z_0 + sqrt(1 - b_j^2) Z_j) / s."""
-    scales, weights = chi_nodes(df)
+    scales, weights = student.chi_nodes(df)
     b, counts = np.unique(loadings, return_counts=True)
     rest = np.sqrt(1 - b**2)
     cut = threshold * scales[:, None, None]
@@ -67,19 +67,3 @@ def exceedance(threshold: float, df: float, loadings: Array) -> float:
     with np.errstate(divide="ignore"):
         beyond = -np.expm1(np.sum(counts * np.log1p(-np.minimum(tail, 1.0)), axis=-1))
     return float(weights @ (beyond @ _Z_WEIGHTS))
-
-
-def chi_nodes(df: float) -> tuple[Array, Array]:
-    """Nodes and weights of the law of s / sigma = sqrt(chi2(df) / df), trapezoid in ln s.
-
-    The log grid resolves the small-s end, which is where the far tail of a t with few degrees of freedom
-    comes from; at df = 1 the mass it leaves out is below 1e-9.
-    """
-    if math.isinf(df):
-        return np.ones(1), np.ones(1)
-    low = -21.0 / df - 6.0 / math.sqrt(df)
-    high = math.log1p(6.5 / math.sqrt(df))
-    x = np.linspace(low, high, 96)
-    log_density = df * x - df * np.exp(2 * x) / 2
-    density = np.exp(log_density - log_density.max())
-    return np.exp(x), density / density.sum()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
+
 from sweeps.analysis.corrections import (
     adjust,
     adjust_array,
@@ -33,8 +34,7 @@ def test_every_correction_agrees_with_statsmodels(correction, size):
 
 @pytest.mark.parametrize(
     ("correction", "expected"),
-    [(name, SURVIVE) for name in ("bonferroni", "sidak", "holm", "hommel", "by")]
-    + [("bh", SURVIVE | {2.51, -2.60})],
+    [(name, SURVIVE) for name in ("bonferroni", "sidak", "holm", "hommel", "by")] + [("bh", SURVIVE | {2.51, -2.60})],
 )
 def test_the_published_fixture_rejects_what_it_should(correction, expected):
     p = [2 * float(stats.norm.sf(abs(z))) for z in FIXTURE]
