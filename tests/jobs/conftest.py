@@ -59,12 +59,25 @@ class Pack:
         assert decide_file(attempt.launch, launch)
         return attempt
 
-    def start(self, attempt: AttemptDir, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self,
+        attempt: AttemptDir,
+        *,
+        env: Mapping[str, str] | None = None,
+        preexec_fn: Callable[[], object] | None = None,
+        process_group: int | None = None,
+    ) -> subprocess.Popen[bytes]:
         """The worker as a process; its output goes to the attempt's log."""
-        env = {**os.environ, "PYTHONUNBUFFERED": "1", **options.pop("env", {})}
         with open(attempt.log, "ab") as log:
-            argv = [sys.executable, "-P", "-m", "jobs.worker", str(attempt.path)]
-            process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=attempt.path, env=env, **options)
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "jobs.worker", str(attempt.path)],
+                stdout=log,
+                stderr=log,
+                cwd=attempt.path,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+                preexec_fn=preexec_fn,
+                process_group=process_group,
+            )
         self._processes.append(process)
         return process
 
