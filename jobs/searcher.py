@@ -128,7 +128,7 @@ class SearchProgram(Program):
             metrics.SHAPE_MOVED: float(moved.square().mean().sqrt()),
             metrics.SHAPE_MOVED_MAX: float(moved.abs().max()),
         }
-        if sums["shape_batches"]:
+        if sums.get("shape_batches"):
             row[metrics.SHAPE_LOSS] = sums["shape_loss"] / sums["shape_batches"]
         return row
 

@@ -73,6 +73,7 @@ class TrainingPack:
         self.root, self.runner, self.entries = root, runner, entries
         self.runs = [f"r{n:015d}" for n in range(len(entries))]
         self.attempts = 0
+        self.died_at: list[int] = []
         self._typed = [validate_config(runner, entry.config) for entry in entries]
 
     def attempt(self, number: int) -> AttemptDir:
@@ -113,11 +114,22 @@ class TrainingPack:
         try:
             load(RUNNERS[self.runner].run)(session)
             session.commit()
+        except Killed:
+            self.died_at.append(session.progress.step)
+            raise
         finally:  # a dead process's files are closed, and what it had not handed over is lost
             for log in (session.recorder._facts, session.recorder._metrics):
                 if log is not None:
                     log._file.close()
         return session
+
+    def go_until(self, die_at: int, **options: Any) -> bool:
+        """Carry out the next attempt, which dies at that sign of life; True where it had ended before."""
+        try:
+            self.go(die_at=die_at, **options)
+        except Killed:
+            return False
+        return True
 
     def _facts(self, kind: type) -> list[Any]:
         found = []
