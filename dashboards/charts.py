@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 
@@ -18,7 +19,7 @@ from dashboards import colours
 from dashboards.queries import ColumnInfo, Comparison, Slice
 from dashboards.series import Line, Panel, Shape
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "orchestrate",
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 INK, MUTED, RULE, PAPER = "#1b1f24", "#6a737d", "#d8dde3", "#ffffff"
 BETTER, WORSE = "#1f5fa8", "#b35806"
 BASELINE, OWN = "#8a9099", "#1f5fa8"
@@ -19,7 +21,7 @@ def diverging(share: float, *, decided: bool = True) -> str:
     depth = min(1.0, abs(share))
     depth = FLOOR + (1 - FLOOR) * depth if decided else 0.28 * depth
     stops = _SCALE[sign]
-    for (low, pale), (high, deep) in zip(stops, stops[1:], strict=False):
+    for (low, pale), (high, deep) in pairwise(stops):
         if depth <= high:
             return _mix(pale, deep, (depth - low) / (high - low))
     return stops[-1][1]

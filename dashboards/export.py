@@ -72,8 +72,7 @@ def column_record(column: ColumnInfo) -> dict[str, Any]:
 def cell_record(part: Slice, cell: Cell) -> dict[str, Any]:
     """One cell: its value with interval and n, or a reason; ``words`` says it all in a sentence."""
     interval = None if cell.low is None or cell.high is None else [cell.low, cell.high]
-    values = asdict(cell)
-    values.pop("low"), values.pop("high")
+    values = {name: value for name, value in asdict(cell).items() if name not in ("low", "high")}
     reason = cell.reason if cell.value is not None else cell.reason or cell.verdict
     return {"slice": part.name} | values | {
         "interval": interval,

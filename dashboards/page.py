@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboards import colours
 from dashboards.accounts import Accounts
-from dashboards.queries import ColumnInfo, Comparison, Slice, level_words
+from dashboards.queries import PERCENT, ColumnInfo, Comparison, Slice, level_words
 from dashboards.series import Shape
 from dashboards.stability import Look, Stability, kept
 from sweeps.analysis.matrix import Cell
@@ -82,26 +82,25 @@ def how_to_read(comparison: Comparison) -> list[str]:
     part = comparison.primary
     alpha, family = part.matrix.alpha, part.matrix.family or len(comparison.rows) * len(comparison.columns)
     baseline = comparison.layout.baseline
+    metric = part.metric.replace("@", " at ")
     unit = "in percentage points" if part.unit == "pp" else f"in {part.unit}"
+    interval = f"with its {1 - alpha:.0%} interval"
     if comparison.is_transfer:
         what = (
-            f"Each entry is the mean of {part.metric} of fresh models that use the activation learned for the row's task, "
-            f"minus the mean of {baseline} models, both trained on the column's task with the baseline's learning rate, "
-            f"{unit}, with its {1 - alpha:.0%} interval."
+            f"Each entry is the mean {metric} of fresh models that use the activation learned for the row's task, "
+            f"minus the mean of {baseline} models, both trained on the column's task at the baseline's learning rate, "
+            f"{unit}, {interval}."
         )
     else:
-        what = (
-            f"Each entry is the mean of {part.metric} of the row's arm minus that of {baseline}, {unit}, with its "
-            f"{1 - alpha:.0%} interval."
-        )
+        what = f"Each entry is the mean {metric} of the row's arm minus that of {baseline}, {unit}, {interval}."
     return [
         what,
-        f"Bold and coloured entries are decided: a Student t test with the noise between seeds (and between searches) "
-        f"pooled over the column excludes zero after Holm's correction for all {family} entries; every hatched entry is "
-        f"undecided, which is not evidence of no difference.",
-        "All of it holds for these models, this step and this learning rate only: the section on other steps and rates "
-        "shows which entries keep their sign, and a column marked “says little” has a baseline too close to "
-        "chance or ceiling to show an effect.",
+        "Bold entries are decided: a Student t test, with the noise between seeds (and between searches) pooled over "
+        f"the column, excludes zero after Holm's correction for all {family} entries; hatched entries are undecided, "
+        "which is not evidence that there is no difference.",
+        "All of it holds for these models, this step and this learning rate only: see below which entries keep "
+        "their sign at others; a column marked “says little” has a baseline too near to chance or ceiling to show "
+        "an effect.",
     ]
 
 
@@ -120,7 +119,7 @@ def matrix_rows(comparison: Comparison, part: Slice, span: float) -> dict[str, A
 
     def rows(names: Sequence[str]) -> list[tuple[str, list[CellView]]]:
         return [
-            (name, [cell_view(part.matrix.cell(name, column), span) for column in columns])
+            (name, [cell_view(part, part.matrix.cell(name, column), span) for column in columns])
             for name in names
             if name in part.matrix.rows
         ]
@@ -136,17 +135,23 @@ def matrix_rows(comparison: Comparison, part: Slice, span: float) -> dict[str, A
     }
 
 
-def cell_view(cell: Cell, span: float) -> CellView:
-    count = f"n {cell.n}" + (f" · {cell.searches} searches" if cell.searches > 1 else "")
+def cell_view(part: Slice, cell: Cell, span: float) -> CellView:
+    """One cell, ready to print."""
+    searches = f" · {cell.searches} search{'es' if cell.searches > 1 else ''}" if cell.searches else ""
+    count = part.of(cell) + searches
     mark = "†" if cell.diverged else ""
     if cell.value is None:
         return CellView("empty", "", "", "", count, cell.reason or cell.verdict, cell.words, mark)
     fill = colours.diverging(cell.value / span, decided=cell.decided)
     style = f"background-color:{fill};color:{colours.ink_on(fill) if cell.decided else '#57606a'}"
-    interval = "" if cell.low is None or cell.high is None else f"{signed(cell.low)} to {signed(cell.high)}"
+    interval = (
+        ""
+        if cell.low is None or cell.high is None
+        else f"{signed(cell.low, part.unit)} to {signed(cell.high, part.unit)}"
+    )
     reason = "" if interval else cell.reason or "no interval"
     kind = "decided" if cell.decided else "undecided"
-    return CellView(kind, style, signed(cell.value), interval, count, reason, cell.words, mark)
+    return CellView(kind, style, signed(cell.value, part.unit), interval, count, reason, cell.words, mark)
 
 
 def footnotes(comparison: Comparison, part: Slice) -> list[str]:
@@ -159,9 +164,9 @@ def footnotes(comparison: Comparison, part: Slice) -> list[str]:
         if cell.value is None:
             text += ", and no chance level is known to count them at."
         else:
-            text += f" and count at chance ({signed(cell.value)})"
-            left = cell.survivors is not None
-            text += f"; the survivors alone give {signed(cell.survivors)} (n {cell.n_survivors})." if left else "."
+            text += f" and count at chance ({signed(cell.value, part.unit)})"
+            if cell.survivors is not None:
+                text += f"; the survivors alone give {signed(cell.survivors, part.unit)} (n {cell.n_survivors})"
         notes.append(text)
     return notes
 
@@ -192,12 +197,11 @@ def _look_words(look: Look) -> str:
     return f"{look.slice}: {signed(look.value)}{', decided' if look.decided else ''}"
 
 
-def signed(value: float | None) -> str:
-    """``+12.3`` or ``−0.4`` with a true minus sign; more digits where the unit is small."""
+def signed(value: float | None, unit: str = PERCENT) -> str:
+    """``+12.3`` or ``−0.4`` with a true minus sign; three digits where the unit is not percentage points."""
     if value is None:
         return "none"
-    digits = 1 if abs(value) >= 0.95 or value == 0 else 2 if abs(value) >= 0.095 else 3
-    text = f"{value:+.{1 if abs(value) >= 0.05 else digits}f}"
+    text = f"{value:+.1f}" if unit == PERCENT else f"{value:+.3g}"
     return text.replace("-", "−")
 
 

@@ -6,22 +6,22 @@ Nothing here draws or writes; the web pages ask the same questions.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dashboards.block import analysis_block
 from dashboards.levels import Levels, column_levels
-from jobs.durable import read_json
-from jobs.workspace import Workspace
 from sweeps.analysis.matrix import Cell, Column, Matrix
-from sweeps.analysis.results import NOT_PLANNED, Result
+from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
 from sweeps.analysis.transfer import POINTS, transfer_matrix
 from sweeps.layout import Layout, column_name, find_layout
-from sweeps.tables import Columns, read_runs, results_of
+from sweeps.scores import measured, results_of
+from sweeps.tables import Columns, read_runs
 
-DEFAULT_METRIC = "test/accuracy@T"
 PERCENT, OWN = "pp", "units of the metric"
 
 
@@ -35,6 +35,7 @@ class Slice:
         where: the fixed levels.
         matrix: the comparison.
         unit: "pp", or "units of the metric" where values do not lie in [0, 1].
+        planned: (row, column) -> runs in the plan.
         primary: the slice that the analysis block names.
     """
 
@@ -43,7 +44,13 @@ class Slice:
     where: Mapping[str, str]
     matrix: Matrix
     unit: str
+    planned: Mapping[tuple[str, str], int]
     primary: bool = False
+
+    def of(self, cell: Cell) -> str:
+        """``n 6``, or ``n 4 of 6`` where planned runs have no value."""
+        planned = self.planned.get((cell.row, cell.column), cell.n)
+        return f"n {cell.n}" if planned <= cell.n else f"n {cell.n} of {planned}"
 
 
 @dataclass(frozen=True)
@@ -95,36 +102,6 @@ class Comparison:
         return any(row in {c.name for c in self.columns} for row in self.rows)
 
 
-def analysis_block(
-    root: Path, sweep: str, runs: Columns, asked: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The block to follow, the departures from the frozen one, and notes.
-
-    The frozen block stands (``frozen.json``; before the first launch, the planned one); what a person asked for
-    otherwise is followed and named as a departure.
-    """
-    planned = dict(runs.plan.get("analysis") or {})
-    frozen = read_json(Workspace(root).frozen(sweep))
-    notes = []
-    if frozen is None:
-        base = planned
-        notes.append("The analysis block is not frozen yet: nothing of this sweep was launched by the loop.")
-    else:
-        base = dict(frozen.get("analysis", frozen))
-        changed = sorted(k for k in base.keys() | planned.keys() if base.get(k) != planned.get(k))
-        if changed:
-            notes.append(
-                f"The sweep file's analysis block was changed after launch ({', '.join(changed)}): ignored here."
-            )
-    block = base | {k: v for k, v in asked.items() if v is not None}
-    departures = [
-        f"{name} = {block[name]!r}, planned {base.get(name, 'unset')!r}"
-        for name in sorted(block)
-        if block[name] != base.get(name)
-    ]
-    return block, departures, notes
-
-
 def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -> Comparison:
     """Every slice of a sweep's comparison.
 
@@ -140,9 +117,9 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     runs = runs if runs is not None else read_runs(root, sweep)
     block, exploratory, notes = analysis_block(root, sweep, runs, asked)
     layout = find_layout(runs, block=block)
-    metric = str(block.get("metric") or DEFAULT_METRIC)
+    metric, values = measured(root, sweep, runs, layout, block)
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
-    results = results_of(runs, metric, layout)
+    results = results_of(runs, metric, layout, values)
     names = _column_order(cells, layout, results)
     levels = {name: column_levels(_config(cells, layout, name), block, name) for name in names}
     arms = [arm for arm in dict.fromkeys(r.arm for r in results) if arm != layout.baseline]
@@ -152,14 +129,15 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     slices = []
     for where in _alternatives(runs, layout):
         for name in _landmarks(runs, metric):
-            at = replace(layout, where=where)
-            found = results if (name, where) == (metric, layout.where) else results_of(runs, name, at)
+            found = results_of(runs, name, replace(layout, where=where), values if name == metric else None)
             present = {r.arm for r in found}
             shown = [*rows, *(arm for arm in controls if arm in present)]
             found = [*found, *_unplanned(found, shown, names)]
             matrix, unit = _matrix(found, layout.baseline, names, shown, alpha, levels)
+            matrix = _worded(matrix, minimise=block.get("goal") == "min")
             primary = (name, where) == (metric, layout.where)
-            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, primary))
+            planned = Counter((r.arm, r.task) for r in found if is_planned(r))
+            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, planned, primary))
     slices.sort(key=lambda s: not s.primary)
     columns = [ColumnInfo(name, levels[name], slices[0].matrix.column(name)) for name in names]
     return Comparison(
@@ -207,6 +185,20 @@ def _matrix(
     return replace(matrix, cells=cells, noise=noise), OWN
 
 
+def _worded(matrix: Matrix, *, minimise: bool) -> Matrix:
+    """Verdicts by the metric's goal, and reasons without the count of a pair that no run belongs to."""
+    turned = {"better": "worse", "worse": "better"} if minimise else {}
+    cells = []
+    for cell in matrix.cells:
+        reason = (
+            cell.reason.removeprefix("1 ")
+            if cell.reason and cell.reason.startswith(f"1 {NOT_PLANNED}")
+            else cell.reason
+        )
+        cells.append(replace(cell, reason=reason, verdict=turned.get(cell.verdict, cell.verdict)))
+    return replace(matrix, cells=tuple(cells))
+
+
 def _scaled_cell(cell: Cell, unit: float) -> Cell:
     names = ("value", "low", "high", "family_low", "family_high", "standard_error", "survivors")
     return replace(cell, **{name: _times(getattr(cell, name), unit) for name in names})
@@ -237,10 +229,10 @@ def _config(cells: Sequence[Mapping[str, Any]], layout: Layout, column: str) -> 
 
 
 def _landmarks(runs: Columns, metric: str) -> list[str]:
-    """The metric at the other named steps: ``test/accuracy@T`` -> also @T/2, @2T and @final."""
-    base, mark, _ = metric.partition("@")
-    named = [f"{base}@{step}" for step in ("T/2", "T", "2T", "final")] if mark else []
-    return [metric, *(name for name in named if name in runs.metrics and name != metric)]
+    """The metric, then the same at the other named steps: ``test/accuracy@T`` -> also @T/2, @2T and @final."""
+    base, _, at = metric.partition("@")
+    named = [f"{base}@{step}" for step in ("T/2", "T", "2T", "final") if step != (at or "final")]
+    return [metric, *(name for name in named if name in runs.metrics)]
 
 
 def _alternatives(runs: Columns, layout: Layout) -> list[dict[str, str]]:

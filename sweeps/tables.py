@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from jobs.workspace import Workspace
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.results import NOT_PLANNED, Result
-from sweeps.layout import Layout, column_name, find_layout, in_slice, row_name, search_of
+
+pc: Any = pyarrow.compute
+"""Its functions are made at import, where no checker sees them."""
 
 LABEL, SUMMARY, FLAG = "label.", "summary.", "flag."
 """Prefixes of the columns that depend on the sweep: one a factor, one a summary value, one a value with flags."""
@@ -165,62 +166,13 @@ def read_curves(
 def _read(path: Path, sweep: str) -> pa.Table:
     if not path.exists():
         raise AnalysisError(f"{path} does not exist: nothing of the sweep {sweep!r} was gathered; run `gather {sweep}`")
-    return pq.read_table(path, partitioning=None)
+    return read_parquet(path)
 
 
-def load_results(
-    root: Path, sweep: str, metric: str = "test/accuracy@T", *, layout: Layout | None = None
-) -> list[Result]:
-    """What each run of the compared stage scored, or why it did not; skipped pairs carry the plan's reason.
-
-    Args:
-        root: the workspace.
-        sweep: name of the sweep.
-        metric: a summary value.
-        layout: rows and columns; found from the plan where absent.
-    """
-    runs = read_runs(root, sweep)
-    return results_of(runs, metric, layout or find_layout(runs))
-
-
-def results_of(runs: Columns, metric: str, layout: Layout) -> list[Result]:
-    """``load_results`` from a table that is already in memory."""
-    names = ("stage", "labels", "seed", "state", "reason", "failure", SUMMARY + metric, FLAG + metric)
-    results = []
-    for stage, labels, seed, state, reason, failure, value, flag in zip(*map(runs.values, names), strict=True):
-        found = orjson.loads(labels)
-        if (layout.stage is not None and stage != layout.stage) or not in_slice(layout, found):
-            continue
-        if (arm := row_name(layout, found)) is None:
-            continue
-        why = None
-        if value is None or state != "completed":
-            value = None
-            why = f"{metric} is {flag}" if flag and state == "completed" else reason or f"no {metric} in its summary"
-        results.append(
-            Result(
-                arm=arm,
-                task=column_name(layout, found),
-                seed=seed,
-                search=search_of(layout, found),
-                value=value,
-                reason=why,
-                diverged=failure == "diverged",
-            )
-        )
-    return results + _skipped(runs, layout, results)
-
-
-def _skipped(runs: Columns, layout: Layout, results: Sequence[Result]) -> list[Result]:
-    present = {(r.arm, r.task) for r in results}
-    skipped: dict[tuple[str, str], Result] = {}
-    for pair in runs.plan.get("skipped", []):
-        labels = pair.get("skipped") or {}
-        arm = row_name(layout, labels)
-        if arm is None or not in_slice(layout, labels) or (key := (arm, column_name(layout, labels))) in present:
-            continue
-        skipped.setdefault(key, Result(*key, seed=-1, reason=f"{NOT_PLANNED}: {pair.get('reason', 'no reason given')}"))
-    return list(skipped.values())
+def read_parquet(path: Path) -> pa.Table:
+    """One file, whatever its path looks like (``a=b`` in a folder's name is no partition)."""
+    with pq.ParquetFile(path) as file:
+        return file.read()
 
 
 CELL_FIELDS: tuple[tuple[str, pa.DataType], ...] = (

@@ -12,10 +12,11 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from jobs.durable import replace_file
@@ -25,7 +26,10 @@ from orchestrator.gather.evidence import PackEvidence, read_pack
 from orchestrator.gather.rows import joined, pack_rows, rows_table
 from sweeps.errors import SweepError
 from sweeps.plan_file import Plan, read_plan
-from sweeps.tables import CURSOR_KEY, PLAN_KEY
+from sweeps.tables import CURSOR_KEY, PLAN_KEY, read_parquet
+
+pc: Any = pyarrow.compute
+"""Its functions are made at import, where no checker sees them."""
 
 VERSION = 1
 """Of the tables' layout: tables of another version are gathered anew."""
@@ -131,7 +135,7 @@ class _Update:
         """The table as it stands and its cursor; nothing where the plan or the layout has changed."""
         if not path.exists():
             return None, {}
-        table = pq.read_table(path, partitioning=None)
+        table = read_parquet(path)
         metadata = table.schema.metadata or {}
         cursor = orjson.loads(metadata.get(CURSOR_KEY, b"{}"))
         if cursor.get("version") != VERSION or metadata.get(PLAN_KEY) != plan_metadata(self.plan):

@@ -66,7 +66,7 @@ class Study:
     tasks: tuple[str, ...] = tuple(TASKS)
     searches: int = 2
     seeds: int = 3
-    rates: tuple[float, ...] = (1.0, 1 / 3)
+    rates: tuple[str, ...] = ("1", "1/3")
     failures: bool = True
     points: int = 12
     name: str = "compat"
@@ -106,29 +106,37 @@ class _Maker:
         for seed in range(1, study.seeds + 1):
             for task in study.tasks:
                 for rate in study.rates:
-                    self._pack(self._column(task, rate, seed), "train")
+                    self._pack(self._column(task, rate, seed), "retrain")
         header = {
             "plan": 1,
             "sweep": study.name,
             "digest": "0" * 64,
             "source": {"file": "compat.yaml", "preset": "mini"},
             "settings": {},
-            "analysis": {"metric": "test/accuracy@T", "baseline": {"architecture": "gelu"}, "alpha": 0.05},
-            "stages": [{"name": "search"}, {"name": "train"}],
+            "analysis": {
+                "metric": "test/accuracy",
+                "baseline": {"architecture": "gelu"},
+                "arm": "architecture",
+                "column": "task",
+                "primary": {"rate": ["1"]},
+                "step": dict.fromkeys(study.tasks, T_TASK),
+                "alpha": 0.05,
+            },
+            "stages": [{"name": "search"}, {"name": "retrain"}],
         }
         lines = [header, *self.cells, *self.runs, *self.packs, *self.skipped]
         path = self.workspace.plan(study.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
-    def _column(self, task: str, rate: float, seed: int) -> list[str]:
+    def _column(self, task: str, rate: str, seed: int) -> list[str]:
         study, members = self.study, []
-        arms = ["gelu", *(CONTROLS if rate == 1 else ()), *(("random_spline",) if rate == 1 else ())]
+        arms = ["gelu", *(CONTROLS if rate == "1" else ()), *(("random_spline",) if rate == "1" else ())]
         for arm in arms:
             cell = self._train_cell(task, {"task": task, "architecture": arm, "rate": rate})
             members.append(self._run(cell, seed, {}))
         for source in study.tasks:
-            labels = {"task": task, "architecture": "spline", "learned_for": source, "rate": rate}
+            labels = {"task": task, "architecture": source, "rate": rate}
             if study.failures and (source, task) == ("mano", "memorize"):
                 if seed == 1:
                     self.skipped.append({"skipped": labels, "reason": "the grid of mano is wider than the table"})
@@ -136,24 +144,22 @@ class _Maker:
             cell = self._train_cell(task, labels)
             for search in range(1, study.searches + 1):
                 ref = InputRef(self.searched["spline", source, search], "shape")
-                members.append(self._run(cell, seed, {"search_seed": search}, ref))
-        if rate == 1:
-            cell = self._train_cell(
-                task, {"task": task, "architecture": "scaled_gelu", "learned_for": task, "rate": rate}
-            )
+                members.append(self._run(cell, seed, {"search_seed": search, "learns": "spline"}, ref))
+        if rate == "1":
+            cell = self._train_cell(task, {"task": task, "architecture": "scaled_gelu", "rate": rate})
             for search in range(1, study.searches + 1):
                 ref = InputRef(self.searched["scaled_gelu", task, search], "shape")
-                members.append(self._run(cell, seed, {"search_seed": search}, ref))
+                members.append(self._run(cell, seed, {"search_seed": search, "learns": "scaled_gelu"}, ref))
         return members
 
     def _train_cell(self, task: str, labels: dict[str, Any]) -> dict[str, Any]:
-        return self._cell("train", "train", task, labels, model={"activation": {"kind": labels["architecture"]}})
+        return self._cell("retrain", "train", task, labels, model={"activation": {"kind": labels["architecture"]}})
 
     def _cell(self, stage: str, runner: str, task: str, labels: dict[str, Any], **config: Any) -> dict[str, Any]:
         for cell in self.cells:
             if cell["stage"] == stage and cell["labels"] == labels:
                 return cell
-        optimizer = {"name": "adamw", "lr": 0.01, "relative_rate": labels.get("rate", 1.0)}
+        optimizer = {"name": "adamw", "lr": 0.01, "relative_rate": 1.0 if labels.get("rate", "1") == "1" else 1 / 3}
         whole = {"task": TASKS[task], "optimizer": optimizer, "steps": STEPS, "t_task": T_TASK, **config}
         cell = {
             "cell": len(self.cells),
@@ -184,7 +190,7 @@ class _Maker:
         lines = {line["run"]: line for line in self.runs}
         for index, pack in enumerate(self.packs):
             members = [(run, self._labels(lines[run]), lines[run]["seed"]) for run in pack["runs"]]
-            late = self.study.failures and pack["stage"] == "train" and index >= len(self.packs) - 3
+            late = self.study.failures and pack["stage"] == "retrain" and index >= len(self.packs) - 3
             if late and index == len(self.packs) - 1:
                 continue  # pending
             self._attempt(pack, members, index, running=late and index == len(self.packs) - 2)
@@ -245,10 +251,10 @@ class _Maker:
     def _finished(self, member: Any, time: float, place: Any, exact: str | None) -> dict[str, Any]:
         run, labels, seed = member
         fact: dict[str, Any] = {"fact": "finished", "time": time, "run": run, "status": "completed", "step": STEPS}
-        fact |= {"seconds": 1.7 if "learns" not in labels else 12.0}
+        fact |= {"seconds": 1.7 if "architecture" in labels else 12.0}
         if exact and exact != "exact":
             fact["exact"] = [exact]
-        if "learns" in labels:
+        if "architecture" not in labels:
             fact["summary"] = {"shape/moved": 0.8 if labels["learns"] == "spline" else 0.3, "shape/moved_max": 1.9}
             fact["products"] = {"shape": self._shape(place, run, labels)}
             return fact
@@ -269,8 +275,8 @@ class _Maker:
     def _trouble(self, labels: dict[str, Any], seed: int) -> str | None:
         if not self.study.failures:
             return None
-        pair = labels.get("learned_for"), labels["task"]
-        if pair == ("parentheses", "copy") and labels["architecture"] == "spline" and seed == 2:
+        pair = labels["architecture"], labels["task"]
+        if pair == ("parentheses", "copy") and seed == 2:
             return "diverged"
         if pair == ("haystack", "add") and labels.get("search_seed") == 1 and seed == 1:
             return "out_of_memory"
@@ -309,7 +315,7 @@ class _Maker:
         every = max(1, STEPS // self.study.points)
         for step in range(begin + every - begin % every, end + 1, every):
             for run, labels, seed in members:
-                if "learns" in labels:
+                if "architecture" not in labels:
                     moved = 0.8 * (1 - math.exp(-step / 90))
                     rows.append(
                         {"run": run, "step": step, "shape/moved": moved, "train/loss": 2 * math.exp(-step / 200)}
@@ -325,17 +331,17 @@ class _Maker:
         return rows
 
     def _accuracy(self, run: str, labels: dict[str, Any], seed: int, step: int) -> float:
-        task, arm, source = labels["task"], labels["architecture"], labels.get("learned_for")
+        task, arm, source = labels["task"], labels["architecture"], labels["architecture"]
         pair = random.Random(f"{task}/{arm}/{source}")
         gain = {"gelu": 0.0, "relu": -0.1, "relu2": 0.15, "silu": -0.05, "scaled_gelu": 0.35}.get(arm, 0.0)
-        if arm == "spline":
+        if arm in TASKS:
             gain = 1.1 if source == task else pair.gauss(0.05, 0.75)
             if {source, task} == {"add", "addreversed"}:
                 gain = 0.7
             gain += 0.12 * random.Random(f"{task}/{source}/{labels.get('search_seed')}").gauss(0, 1)
         if arm == "random_spline":
             gain = -0.9
-        if labels["rate"] != 1:
+        if labels["rate"] != "1":
             gain = 0.6 * gain + 0.3 * pair.gauss(0, 1) - 0.4
         noise = random.Random(f"{run}/{seed}").gauss(0, 0.1)
         chance = CHANCE[task]
