@@ -116,7 +116,6 @@ def previous_rows(attempt: AttemptDir) -> list[dict[str, Any]]:
 
 def carry_out(path: Path, environ: Mapping[str, str] = os.environ) -> int:
     """Claim and carry out the attempt at ``path``. Returns the exit code (``ExitCode``)."""
-    faulthandler.enable()
     attempt = AttemptDir(Path(os.path.abspath(path)))
     launch = read_launch(attempt.launch)
     job = environ.get(JOB_VARIABLE) or f"{launch.name}/{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
@@ -202,6 +201,8 @@ class _Attempt:
                 checkpoint=checkpoint.path.name,
                 verdict=checkpoint.verdict,
             )
+        left = len(session.unfinished)
+        print(f"{launch.name}: {left} of {len(members)} runs, from step {session.resume_step}", file=sys.stderr)
         return session
 
     def _close(self, session: Session) -> int:
@@ -272,9 +273,9 @@ class _Attempt:
         except OSError:
             traceback.print_exc()
 
-    def _hang(self) -> None:
+    def _hang(self, limit_s: float) -> None:
         """In the heartbeat thread; the main thread is stuck, perhaps in a write to a dead file system."""
-        message = f"no step for {max(10 * (self._progress.median_step_s() or 0), self._launch.hang_floor_s):.3g} s"
+        message = f"no step for {limit_s:.3g} s"
         print(f"{self._launch.name} hangs at step {self._progress.step}: {message}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(all_threads=True)
 

@@ -96,7 +96,7 @@ class Pulse:
 
     Args:
         on_closed: called once when ``closed.json`` appears.
-        on_hang: called once, in this thread; it is expected not to return.
+        on_hang: called once with the seconds that were allowed, in this thread; it is expected not to return.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Pulse:
         *,
         hang_floor_s: float,
         on_closed: Callable[[], None],
-        on_hang: Callable[[], None],
+        on_hang: Callable[[float], None],
         interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -154,5 +154,5 @@ class Pulse:
                 told = True
                 self._on_closed()
             if self._watch.look(self._clock()):
-                self._on_hang()
+                self._on_hang(self._watch.limit_s())
                 return

@@ -5,6 +5,7 @@ Only the signal handlers are imported before they are installed; all else comes 
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from jobs import signals
 def main(argv: list[str]) -> int:
     """Returns the exit code."""
     signals.install()
+    faulthandler.enable()
     if len(argv) != 1:
         print("usage: python -P -m jobs.worker ATTEMPT_DIR", file=sys.stderr)
         return 2

@@ -130,7 +130,7 @@ def test_pulse_beats_and_tells_once_that_the_attempt_is_closed(
         progress,
         hang_floor_s=1e9,
         on_closed=lambda: told.append("closed"),
-        on_hang=lambda: told.append("hang"),
+        on_hang=lambda limit: told.append("hang"),
         interval_s=0.005,
         clock=clock,
     )
@@ -153,7 +153,11 @@ def test_a_heartbeat_that_cannot_be_written_ends_nothing(tmp_path: Path, clock: 
     attempt = AttemptDir(tmp_path / "absent" / "a1")
     told: list[str] = []
     pulse = Pulse(
-        attempt, Progress(clock=clock), hang_floor_s=9, on_closed=lambda: None, on_hang=lambda: told.append("hang")
+        attempt,
+        Progress(clock=clock),
+        hang_floor_s=9,
+        on_closed=lambda: None,
+        on_hang=lambda limit: told.append("hang"),
     )
     pulse.beat()
     assert told == []
