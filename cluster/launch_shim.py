@@ -144,7 +144,7 @@ class Command:
         }
 
 
-def _held_by_other(claim: str, token: str) -> bool:
+def held_by_other(claim: str, token: str) -> bool:
     """Whether another job executes this attempt; how we ended then says nothing about it."""
     if not claim:
         return False
@@ -182,7 +182,7 @@ def run_entry(entry: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     except OSError as error:  # no such program, no such folder: as a shell would say it
         print(f"launch shim: cannot start {entry['argv'][0]}: {error}", file=sys.stderr, flush=True)
         ended = {"code": 127, "signal": None, "forwarded": [], "seconds": 0.0, "max_rss_mb": 0, "error": str(error)}
-    if not _held_by_other(entry["claim"], token):
+    if not held_by_other(entry["claim"], token):
         leave_record(Path(entry["record"]), {**ended, "job": token, "host": socket.gethostname(), "time": time.time()})
     return ended["code"] if ended["code"] is not None else 128 + ended["signal"]
 

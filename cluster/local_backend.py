@@ -56,7 +56,6 @@ class LocalBackend:
             self._records[request.name] = request.record
             handle = there.get(request.name) or self._ended(request) or self._start(Path(batch), index, request)
             handles.append(handle)
-            self._live.add(handle.id)
         return handles
 
     def _ended(self, request: LaunchRequest) -> JobHandle | None:
@@ -64,16 +63,21 @@ class LocalBackend:
         return None if record is None else self._handle(record["job"].split("/")[1], request.name)
 
     def _start(self, batch: Path, index: int, request: LaunchRequest) -> JobHandle:
-        argv = [self._python, "-P", "-m", SHIM, str(batch / BATCH_FILE), str(index), request.name]
+        return self.start(batch, index, {"name": request.name, "env": request.env, "log": request.log})
+
+    def start(self, batch: Path, index: int, entry: Mapping[str, Any]) -> JobHandle:
+        """Start the shim of one entry of a batch file, without looking whether it runs already."""
+        name = entry["name"]
+        argv = [self._python, "-P", "-m", SHIM, str(batch / BATCH_FILE), str(index), name]
         append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
             pid = os.posix_spawn(
                 self._python,
                 argv,
-                {**os.environ, **request.env},
+                {**os.environ, **entry["env"]},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, request.log, append, 0o664),
+                    (os.POSIX_SPAWN_OPEN, 1, entry["log"], append, 0o664),
                     (os.POSIX_SPAWN_DUP2, 1, 2),
                 ],
                 setsid=True,
@@ -81,13 +85,16 @@ class LocalBackend:
                 setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP],
             )
         except FileNotFoundError as error:
-            raise PermanentError(f"cannot start {request.name}: {error}") from error
+            raise PermanentError(f"cannot start {name}: {error}") from error
         except OSError as error:  # EAGAIN, ENOMEM: too many processes just now
-            raise TemporaryError(f"cannot start {request.name}: {error}") from error
+            raise TemporaryError(f"cannot start {name}: {error}") from error
         self._children.add(pid)  # nobody can be given its pid before we collect it
+        if "record" in entry:
+            self._records[name] = entry["record"]
         token = process_token(pid, zombies=True)
         assert token is not None, "an uncollected child is in the process table"
-        return self._handle(token, request.name)
+        self._live.add(token)
+        return self._handle(token, name)
 
     def _handle(self, id: str, name: str) -> JobHandle:
         return JobHandle(self.name, id, name)

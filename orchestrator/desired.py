@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from jobs.durable import read_log
+from jobs.durable import read_json, read_log
 from jobs.spec import InputRef
 from jobs.workspace import Workspace
 from orchestrator.errors import OrchestratorError
@@ -108,12 +108,8 @@ def read_desired(workspace: Workspace, sweeps: Iterable[str] | None = None) -> D
                 _read_plan(workspace, name, others)
         for name, record in foreign:
             for run in record["runs"]:
-                if run not in desired.runs and run not in others.runs:
-                    raise OrchestratorError(
-                        f"{workspace.plan(name)}: pack {record['pack']} carries {run}, which no plan of this "
-                        f"workspace describes; plan the sweep again"
-                    )
-                desired.runs.setdefault(run, others.runs.get(run) or desired.runs[run])
+                if run not in desired.runs:
+                    desired.runs[run] = others.runs.get(run) or _from_launch(workspace, name, record["pack"], run)
             packs.append(_pack(record, name, desired))
     packs.sort(key=lambda pack: pack.order)
     for pack in packs:
@@ -157,9 +153,24 @@ def _read_plan(workspace: Workspace, sweep: str, into: Desired) -> list[Mapping[
     return packs
 
 
+def _from_launch(workspace: Workspace, sweep: str, pack: str, run: str) -> DesiredRun:
+    """A member that no plan lists any more, as its pack's newest launch describes it."""
+    for place in reversed(workspace.attempts(pack)):
+        record = read_json(place.launch)
+        for member in (record or {}).get("members", ()):
+            if record is not None and member["run"] == run:
+                config = record["configs"][member["config"]]
+                inputs = {name: InputRef(i["run"], i["product"]) for name, i in member.get("inputs", {}).items()}
+                return DesiredRun(run, Cell(record["runner"], config, {}, {}, ""), member["seed"], inputs, {})
+    raise OrchestratorError(
+        f"{workspace.plan(sweep)}: pack {pack} carries {run}, which no plan of this workspace describes; "
+        f"plan the sweep again"
+    )
+
+
 def _pack(record: Mapping[str, Any], sweep: str, desired: Desired) -> DesiredPack:
     members = [desired.runs[run] for run in record["runs"]]
-    cell = members[0].cell
+    cell = next((member.cell for member in members if member.cell.shape), members[0].cell)
     resources = record.get("resources") or {}
     return DesiredPack(
         id=record["pack"],

@@ -11,7 +11,7 @@ decides lies in the files. Nothing is locked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,7 +160,7 @@ class Loop:
             except StopIteration as end:
                 return end.value
 
-    def steps(self) -> Iterator[str]:
+    def steps(self) -> Generator[str, None, TickReport]:
         """One pass, yielding the name of each step before it is taken. Its return value is the report."""
         if self._stamps() != self._plans.stamps:
             self._read_plans()

@@ -3,9 +3,9 @@
     summary(workspace, "compat") -> SweepStatus
     run_view(workspace, "r3f") -> RunView         (orchestrator.run_view)
 
-Where this host has an index, what has ended is read from it and only the tails of open packs are added, so that the cost
-does not depend on how many runs have ended. Where there is none (another host's loop runs the sweep), every launched
-pack is read: slower, and the same answer.
+Where this host has an index, what has ended is read from it and only the tails of open packs are added, so that the
+cost does not depend on how many runs have ended. Where there is none (another host's loop runs the sweep), every
+launched pack is read: slower, and the same answer.
 """
 
 from __future__ import annotations
