@@ -39,7 +39,7 @@ class CellChecker:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self._checked: dict[bytes, Checked | None] = {}
-        self._found: dict[tuple[str, str, str, int | None], tuple[Problem, list[str]]] = {}
+        self._found: dict[tuple[str, str, str, int | None], tuple[Problem, dict[str, None]]] = {}
 
     def check(self, stage_name: str, runner: str, point: Point) -> Checked | None:
         """None where the config is wrong; the reasons are among ``problems()``."""
@@ -52,14 +52,15 @@ class CellChecker:
     def problems(self) -> list[Problem]:
         """Each mistake once, naming the cells it spoils."""
         listed = []
-        for problem, names in self._found.values():
+        for problem, found in self._found.values():
+            names = list(found)
             cells = f"cell {names[0]}" if len(names) == 1 else f"{len(names)} cells, first {names[0]}"
             listed.append(replace(problem, where=f"{problem.where} ({cells})" if problem.where else cells))
         return listed
 
     def add(self, problem: Problem, cell: str) -> None:
         key = (problem.where, problem.message, problem.file, problem.line)
-        self._found.setdefault(key, (problem, []))[1].append(cell)
+        self._found.setdefault(key, (problem, {}))[1][cell] = None
 
     def _validated(self, stage_name: str, runner: str, point: Point, config: dict[str, Any]) -> Checked | None:
         cell = cell_name(stage_name, point.labels)
@@ -94,15 +95,18 @@ class CellChecker:
             self.add(Problem("", str(error), origin.file, origin.line), cell)
             return None
         for path, value in leaves(normal):
-            if isinstance(value, float) and not math.isfinite(value):
+            if not _within_json(value):
                 written, origin = located(path)
-                self.add(Problem(".".join(map(str, written)), "must be a finite number", *_place(origin)), cell)
+                message = "does not fit a JSON number"
+                self.add(Problem(".".join(map(str, written)), message, origin.file, origin.line, value), cell)
                 return None
         return Checked(normal, shape, texts)
 
 
-def _place(origin: Origin) -> tuple[str, int | None]:
-    return origin.file, origin.line
+def _within_json(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
 def settings_of(sweep: Sweep, stage_name: str, stage: Stage, labels: Labels) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -86,7 +86,7 @@ def estimate(
     """
     rates = rates or {}
     if slots < 1 or any(not rate > 0 for rate in rates.values()):
-        raise ValueError(f"an estimate needs at least one slot and positive rates, got slots={slots}, rates={dict(rates)}")
+        raise ValueError(f"an estimate needs slots and positive rates, got slots={slots}, rates={dict(rates)}")
     runs_of: dict[int, int] = defaultdict(int)
     cell_of = {run.id: design.cells[run.cell] for run in design.runs if run.id not in done}
     for run in design.runs:

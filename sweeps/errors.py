@@ -56,10 +56,8 @@ class Problem:
     @property
     def suggestion(self) -> str | None:
         """The choice closest to what was written, if one is close."""
-        written = self.value if isinstance(self.value, str) else None
-        written = self.where.rpartition(".")[2] if written is None or written not in self.where else written
-        if isinstance(self.value, str) and self.value not in self.choices:
-            written = self.value
+        key = self.where.partition(" (")[0].rpartition(".")[2]
+        written = self.value if isinstance(self.value, str) else key
         close = difflib.get_close_matches(written, self.choices, n=1, cutoff=0.6)
         return close[0] if close else None
 

@@ -43,6 +43,7 @@ def expand(sweep: Sweep) -> Design:
         raise SweepError(work.problems)
     for name in names:
         work.runs_of(name)
+    work.problems += work.checker.problems()
     if work.problems:
         raise SweepError(work.problems)
     return work.design(names)
@@ -274,9 +275,4 @@ class _Expansion:
             if skipped not in self.skipped[-64:]:
                 self.skipped.append(skipped)
             return
-        path = ("stages", cell.stage, "needs")
-        _, origin = origin_of(self.sweep.origins, path)
-        message = f"{cell.name} needs a run of {asked}, and there is none"
-        problem = Problem(".".join(path), message, origin.file, origin.line)
-        if problem not in self.problems:
-            self.problems.append(problem)
+        self._cell_problem(("stages", cell.stage, "needs"), f"it needs a run of {asked}, and there is none", cell)

@@ -59,8 +59,10 @@ def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | 
         if text in kept:
             overlay, found = read_override(text, number, problems)
             tree, origins = merge(tree, overlay), {**origins, **found}
+    if problems and not tree:
+        raise SweepError(problems)  # nothing could be read: what its keys lack is no news
     tree.setdefault("name", path.stem)
-    tree = resolve(tree, origins, problems)
+    tree = _within_json(resolve(tree, origins, problems), origins, problems)
     file, tree = _checked(tree, origins, problems)
     if problems or file is None:
         raise SweepError(sorted(problems, key=lambda p: (p.file.startswith("override"), p.file, p.line or 0)))
@@ -147,11 +149,24 @@ def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[Swe
         except ValidationError as remaining:
             problems.extend(mistakes.problems(remaining, SweepFile, tree, lambda path: origin_of(origins, path)))
             file = None
+    return file, tree
+
+
+def _within_json(tree: Tree, origins: Origins, problems: list[Problem]) -> Tree:
+    """Numbers that JSON cannot hold become the text they were written as (``3e563`` is an id, not infinity); infinities
+    and NaN that were meant are mistakes, because a run is identified by its JSON."""
     for path, value in leaves(tree):
         if isinstance(value, float) and not math.isfinite(value):
-            _, origin = origin_of(origins, path)
-            problems.append(Problem(dotted(path), "must be a finite number", origin.file, origin.line, value))
+            meant = None
         elif isinstance(value, int) and not -(2**63) <= value < 2**64:
-            _, origin = origin_of(origins, path)
-            problems.append(Problem(dotted(path), "does not fit 64 bits", origin.file, origin.line, value))
-    return file, tree
+            meant = str(value)
+        else:
+            continue
+        written, origin = origin_of(origins, path)
+        text = origin.text if written == path and origin.text and "${" not in origin.text else meant
+        if text is not None and not text.lower().lstrip("+-").startswith((".inf", ".nan")):
+            tree = replaced(tree, path, text)
+        else:
+            problems.append(Problem(dotted(path), "must be a finite number", origin.file, origin.line, value))
+            tree = replaced(tree, path, None)
+    return tree

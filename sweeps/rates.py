@@ -1,8 +1,8 @@
 """The written rule that chooses a task's learning rate and its fixed step T from a pilot. Validation data only.
 
 Rate: the largest of the grid whose median final validation loss over the pilot's seeds is within 10 % of the best
-median, and at which no seed diverged. Where it is the largest or smallest of the grid, the grid must be extended and the
-pilot run again: an edge says only that the answer lies further out.
+median, and at which no seed diverged. Where it is the largest or smallest of the grid, the grid must be extended and
+the pilot run again: an edge says only that the answer lies further out.
 
 T: the first evaluation at which the baseline's mean validation accuracy, at that rate, passes halfway between chance
 and its final value, rounded up to an even step and clipped. Runs are full length: a rate that is best early is
@@ -133,11 +133,9 @@ def _choose(
     grid = sorted(by_rate)
     seeds = {tuple(sorted(by_seed)) for by_seed in by_rate.values()}
     if len(seeds) > 1:
-        raise SweepError(f"{task}: the rates of the pilot have different seeds, so it is not finished; run it to its end")
+        raise SweepError(f"{task}: its rates have different seeds, so the pilot is not finished; run it to its end")
     diverged = tuple(lr for lr in grid if any(_diverged(rows) for rows in by_rate[lr].values()))
-    losses = {
-        lr: median(_last(rows)[LOSS] for rows in by_rate[lr].values()) for lr in grid if lr not in diverged
-    }
+    losses = {lr: median(_last(rows)[LOSS] for rows in by_rate[lr].values()) for lr in grid if lr not in diverged}
     if not losses:
         raise SweepError(f"{task}: a seed diverged at every rate of the grid {grid}; extend it downwards")
     best = min(losses.values())

@@ -1,0 +1,149 @@
+"""Sweep files are read, merged and checked, and every mistake is reported at once, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweeps.errors import Problem, SweepError
+from sweeps.load import load_sweep
+
+
+def write(folder: Path, text: str, name: str = "study.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def mistakes(path: Path, *overrides: str, preset: str | None = None) -> tuple[Problem, ...]:
+    with pytest.raises(SweepError) as caught:
+        load_sweep(path, overrides, preset)
+    return caught.value.problems
+
+
+def test_a_minimal_file_needs_a_runner_only(tmp_path: Path) -> None:
+    sweep = load_sweep(write(tmp_path, "runner: toy\n"))
+    assert sweep.file.name == "study"
+    assert sweep.file.seeds.values == (1,)
+    assert sweep.settings == {"runner": "toy", "name": "study"}
+
+
+def test_includes_lie_below_the_file_and_presets_and_overrides_above(tmp_path: Path) -> None:
+    write(tmp_path, "config: {a: 1, b: 1, c: 1, d: 1}\n", "below.yaml")
+    write(tmp_path, "config: {c: 3}\n", "for-mini.yaml")
+    path = write(
+        tmp_path,
+        "include: below.yaml\nrunner: toy\nconfig: {b: 2, c: 2}\n"
+        "presets: {mini: {include: for-mini.yaml, config: {d: 3, e: 3}}}\n",
+    )
+    assert load_sweep(path).settings["config"] == {"a": 1, "b": 2, "c": 2, "d": 1}
+    sweep = load_sweep(path, ["preset=mini", "config.e=4"])
+    assert sweep.settings["config"] == {"a": 1, "b": 2, "c": 3, "d": 3, "e": 4}
+    assert sweep.settings == load_sweep(path, ["config.e=4"], preset="mini").settings
+    assert sweep.source == {"file": str(path), "preset": "mini", "overrides": ["config.e=4"]}
+    assert not {"include", "presets"} & sweep.settings.keys()
+
+
+def test_interpolation_is_resolved_after_the_overrides(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\nvalues: {t: 10}\nconfig: {steps: '${values.t}', all: '${values}'}\n")
+    assert load_sweep(path, ["values.t=7"]).settings["config"] == {"steps": 7, "all": {"t": 7}}
+
+
+def test_every_mistake_is_reported_at_once_with_file_line_value_and_choices(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "runner: toy\n"
+        "seedss: 3\n"
+        "analysis:\n"
+        "  test: dunett\n"
+        "  alpha: 2\n"
+        "values: {x: '${values.gone}'}\n"
+        "pack: {max: 0}\n"
+        "pack: {max: 1}\n",
+    )
+    found = mistakes(path, "analysis.looks=[0.5]", "tagz.a=b", "nonsense")
+    by_where = {problem.where: problem for problem in found}
+    assert [p.line for p in found if p.line is not None] == sorted(p.line for p in found if p.line is not None)
+    assert by_where["seedss"].line == 2
+    assert by_where["seedss"].suggestion == "seeds"
+    assert (by_where["analysis.test"].line, by_where["analysis.test"].value) == (4, "dunett")
+    assert by_where["analysis.test"].suggestion == "dunnett"
+    assert by_where["analysis.alpha"].line == 5
+    assert by_where["values.x"].line == 6
+    assert by_where["pack.max"].line == 7
+    assert (by_where["pack"].line, "line 7" in by_where["pack"].message) == (8, True)
+    assert (by_where["tagz"].file, by_where["tagz"].suggestion) == ("override 2", "tags")
+    assert by_where[""].file == "override 3"
+    # The last one is not seen as long as another key of its block is wrong; all the rest is.
+    assert len(found) == 8
+    assert all(problem.file in (str(path), "override 2", "override 3") for problem in found)
+
+
+def test_a_mistake_prints_as_file_line_key_value_and_choices(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\nanalysis: {goal: maxx}\n")
+    assert str(mistakes(path)[0]) == (
+        f"{path}:2: analysis.goal: not one of the choices, got 'maxx'; did you mean max? (choose from: max, min)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("runner: toy\na: [1\n", 3, "not YAML"),
+        ("- runner\n", 1, "mapping"),
+        ("runner: toy\nvalues: &v {a: *v}\n", 2, "contains itself"),
+        ("runner: toy\nvalues: {a: !!binary aGk=}\n", 2, "cannot be part"),
+        ("runner: toy\nvalues: {a: .nan}\n", 2, "finite"),
+        ("runner: toy\nname: a/b\n", 2, "must match"),
+        ("runner: toy\nstages: {a: {runner: toy}}\n", 1, "either `runner` or `stages`"),
+        ("runner: toy\nseeds: [1, 2, 1]\n", 2, "may stand here once: 1"),
+        ("runner: toy\nfactors: {lr: {path: a.b, valuess: [1]}}\n", 2, "unknown key"),
+        ("runner: toy\nfactors: {'a.b': [1]}\n", 2, "must match"),
+        ("runner: toy\nvalues: {a: '${b'}\n", 2, "not an interpolation"),
+        ("runner: toy\nvalues: {a: '???'}\n", 2, "must be given"),
+        ("runner: toy\ninclude: gone.yaml\n", 2, "no such file"),
+        ("runner: toy\ninclude: study.yaml\n", 2, "includes itself"),
+    ],
+)
+def test_one_mistake_has_its_line(tmp_path: Path, text: str, line: int, says: str) -> None:
+    found = mistakes(write(tmp_path, text))
+    assert any(problem.line == line and says in problem.message for problem in found), [str(p) for p in found]
+
+
+def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\npresets: {mini: {}, smoke: {}}\n")
+    (problem,) = mistakes(path, "preset=minni")
+    assert (problem.value, problem.choices, problem.suggestion) == ("minni", ("mini", "smoke"), "mini")
+    assert "only one preset" in mistakes(path, "preset=mini", "preset=smoke")[0].message
+
+
+def test_a_file_that_is_not_there_names_the_recipes() -> None:
+    with pytest.raises(SweepError, match=r"no such file or recipe.*did you mean compat\.yaml"):
+        load_sweep("compt.yaml")
+
+
+def test_bytes_that_are_not_utf8_are_a_mistake_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_bytes(b"runner: toy\nname: \xff\n")
+    assert "not UTF-8" in mistakes(path)[0].message
+
+
+def test_an_override_can_change_one_item_of_a_list(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\nvalues: {a: [1, 2, {b: 3}]}\n")
+    settings = load_sweep(path, ["values.a.0=7", "values.a[2].b=8"]).settings
+    assert settings["values"] == {"a": [7, 2, {"b": 8}]}
+
+
+def test_numbers_that_no_float_or_word_can_hold_are_the_text_they_were_written_as(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\nvalues: {a: 3e563, b: 123456789012345678901234567890}\n")
+    assert load_sweep(path).settings["values"] == {"a": "3e563", "b": "123456789012345678901234567890"}
+
+
+def test_merge_keys_and_aliases_are_read_as_yaml_means_them(tmp_path: Path) -> None:
+    path = write(tmp_path, "runner: toy\nvalues:\n  base: &b {x: 1, y: 1}\n  more: {<<: *b, y: 2}\n  same: *b\n")
+    assert load_sweep(path).settings["values"] == {
+        "base": {"x": 1, "y": 1},
+        "more": {"x": 1, "y": 2},
+        "same": {"x": 1, "y": 1},
+    }
