@@ -55,7 +55,8 @@ class Attention(nn.Module):
         length = qkv.shape[-2] // batch
         sequences = qkv.view(-1, length, 3 * self.config.width)
         softmax = self.config.attention.kernel == "softmax"
-        if packed and softmax and lane_attention.worthwhile(sequences.shape[0] * heads, size, qkv.device):
+        eager = packed and not torch.compiler.is_compiling()
+        if eager and softmax and lane_attention.worthwhile(sequences.shape[0] * heads, size, qkv.device):
             slopes = torch.tensor(alibi_slopes(heads), device=qkv.device) if self.alibi_heads else None
             return lane_attention.attend(sequences, heads, slopes)
         q, k, v = sequences.view(-1, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)  # [P * B, H, L, d]

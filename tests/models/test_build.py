@@ -60,6 +60,11 @@ def test_a_weight_does_not_depend_on_which_others_exist():
     assert all(torch.equal(learned.weights()[name], weight) for name, weight in common.items())
 
 
+def test_equal_shapes_are_drawn_differently():
+    blocks = build_solo(BASE, 0).blocks
+    assert not torch.equal(blocks[0].feed_forward.widen.weight, blocks[1].feed_forward.widen.weight)
+
+
 def test_initial_scales_are_those_of_gpt2():
     config = TransformerConfig(vocab=64, length=64, layers=8, width=64, heads=4)
     for name, weight in build_solo(config, 0).weights().items():
@@ -106,6 +111,22 @@ def test_per_layer_shapes_differ_by_layer_and_shared_ones_add_up():
     assert each.shape == (1, 2, 122)
     assert not torch.equal(each[0, 0], each[0, 1])
     torch.testing.assert_close(each.sum(dim=1), one)
+
+
+def test_a_layer_reads_its_own_row_frozen_and_in_a_search():
+    config = LEARNED.model_copy(update={"share_activation": "per_layer"})
+    rows = torch.stack([CURVE, 0.5 * CURVE.flip(0)])
+    ids = tokens(1)
+    searching = build_pack([Member(config, 0, {"mlp": rows}, group=0)], train_shapes=True)
+    frozen = build_pack([Member(config, 0, {"mlp": rows})])
+    swapped = build_pack([Member(config, 0, {"mlp": rows.flip(0)})])
+    torch.testing.assert_close(searching(ids), frozen(ids))
+    assert not torch.allclose(frozen(ids), swapped(ids))
+    model = build_pack([Member(config, 0, {"mlp": rows})])
+    model.blocks[1].feed_forward.narrow.weight.data.zero_()  # the second layer's function no longer matters
+    other = build_pack([Member(config, 0, {"mlp": torch.stack([CURVE, CURVE])})])
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(model(ids), other(ids))
 
 
 def test_a_diverged_member_leaves_its_group_alone():

@@ -214,6 +214,18 @@ def test_the_identity_spline_is_a_linear_block():
         torch.testing.assert_close(grad[0], grad[1], rtol=1e-3, atol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize("attention", [AttentionConfig(), KERNEL], ids=["softmax", "kernel"])
+def test_evaluating_first_leaves_nothing_behind_that_training_cannot_use(attention):
+    config = variant(attention=attention.model_dump(), layers=1, positions="alibi")
+    ids = tokens(1, length=11)
+    for model, given in ((build_pack([Member(config, 0)]), ids), (build_solo(config, 0), ids[0])):
+        with torch.inference_mode():
+            quiet = model(given)
+        logits = model(given)
+        logits.sum().backward()
+        assert torch.equal(logits, quiet)
+
+
 def test_state_dict_round_trip():
     model = build_pack(MIXTURE)
     other = build_pack([Member(m.config, m.seed + 100, m.curves) for m in MIXTURE])
