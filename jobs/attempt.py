@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import errno
 import faulthandler
-import hashlib
 import os
 import socket
 import sys
 import threading
-import time
 import traceback
 import uuid
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from jobs import checkpoint as checkpoints
 from jobs import signals
-from jobs.durable import decide_file, read_log
-from jobs.errors import JobError
-from jobs.facts import Claimed, ExitCode, FailureClass, close_attempt
+from jobs.admission import check_code, claim, resolve_members
+from jobs.durable import read_log
+from jobs.facts import ExitCode, FailureClass, close_attempt
+from jobs.failures import classify_exception, one_line
 from jobs.heartbeat import INTERVAL_S, Progress, Pulse
 from jobs.launch import Launch, read_launch
 from jobs.recorder import Recorder
-from jobs.runners import load, runner, validate_config
-from jobs.session import Leave, Member, Session
-from jobs.workspace import AttemptDir, Workspace
+from jobs.runners import load, runner
+from jobs.session import Leave, Session
+from jobs.workspace import AttemptDir
 
 JOB_VARIABLE = "ORCHESTRATE_JOB"
 CODE_VARIABLE = "ORCHESTRATE_CODE"
 
-_DISK_ERRNO = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-_GPU_MEMORY = ("cuda out of memory", "hip out of memory", "cublas_status_alloc_failed")
 _EXIT_CODES = {
     FailureClass.USER_ERROR: ExitCode.CONFIG,
     FailureClass.DISK: ExitCode.DISK,
@@ -43,66 +36,6 @@ _EXIT_CODES = {
     FailureClass.PORT_CLASH: ExitCode.PORT_CLASH,
     FailureClass.HANG: ExitCode.HANG,
 }
-
-
-def classify_exception(error: BaseException) -> FailureClass:
-    """The class of an exception that ended training, by its type and, where libraries know only text, by its text."""
-    text = f"{type(error).__name__}: {error}".lower()
-    if type(error).__name__ == "OutOfMemoryError" or any(words in text for words in _GPU_MEMORY):
-        return FailureClass.GPU_OUT_OF_MEMORY
-    if isinstance(error, MemoryError) or "defaultcpuallocator: can't allocate memory" in text:
-        return FailureClass.OUT_OF_MEMORY
-    if isinstance(error, OSError) and error.errno in _DISK_ERRNO:
-        return FailureClass.DISK
-    if (isinstance(error, OSError) and error.errno == errno.EADDRINUSE) or "eaddrinuse" in text:
-        return FailureClass.PORT_CLASH
-    if isinstance(error, JobError | ValidationError):
-        return FailureClass.USER_ERROR
-    return FailureClass.UNKNOWN
-
-
-def one_line(error: BaseException, limit: int = 300) -> str:
-    """An exception as one line; the traceback is in the log."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:limit]
-
-
-def check_code(code: str) -> None:
-    """Raises JobError where ``jobs`` or ``models`` is not imported from the snapshot directory ``code``."""
-    root = Path(code).resolve()
-    for name in ("jobs", "models"):
-        file = import_module(name).__file__
-        if file is None or not Path(file).resolve().is_relative_to(root):
-            raise JobError(f"package {name!r} was imported from {file}, not from the code snapshot {root}")
-
-
-def resolve_members(launch: Launch) -> tuple[Member, ...]:
-    """Typed configs and checked inputs.
-
-    Raises:
-        ValidationError: a config is not what its runner takes. JobError: an input is absent or another one.
-    """
-    configs = [validate_config(launch.runner, config) for config in launch.configs]
-    root = Workspace(Path(launch.root)).root
-    members = []
-    for member in launch.members:
-        inputs = {name: root / given.path for name, given in member.inputs.items()}
-        for name, given in member.inputs.items():
-            try:
-                found = hashlib.sha256(inputs[name].read_bytes()).hexdigest()
-            except FileNotFoundError:
-                raise JobError(f"input {name!r} of run {member.run} is not at {inputs[name]}") from None
-            if found != given.sha256:
-                raise JobError(f"input {name!r} of run {member.run} ({inputs[name]}) is not the product it was made as")
-        members.append(Member(member.run, member.seed, configs[member.config], inputs, member.done))
-    return tuple(members)
-
-
-def claim(attempt: AttemptDir, job: str) -> bool:
-    """Link ``claimed.json``. False: another job has it, or the attempt is over."""
-    if attempt.closed.exists():
-        return False
-    record = Claimed(time=time.time(), job=job, host=socket.gethostname(), pid=os.getpid())
-    return decide_file(attempt.claimed, record.model_dump(mode="json"))
 
 
 def previous_rows(attempt: AttemptDir) -> list[dict[str, Any]]:

@@ -1,15 +1,20 @@
 """Why did an attempt end? Pure functions of evidence: nothing is read or asked here.
 
-The worker closes its own attempt where it can; this file is for those that ended without a word. What is tried again,
-how often and when is the loop's policy (``orchestrator.policy``), which stands on these classes.
+``classify_exception`` is for the worker, which closes its own attempt where it can; ``judge`` is for attempts that
+ended without a word. What is tried again, how often and when is the loop's policy (``orchestrator.policy``), which
+stands on these classes.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import signal as signals
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
+from jobs.errors import JobError
 from jobs.facts import ExitCode, FailureClass
 
 _F = FailureClass
@@ -173,3 +178,32 @@ def _said(what: str, why: str) -> str:
 def _last_line(tail: str) -> str:
     lines = [line.strip() for line in re.split(r"[\r\n]+", tail) if line.strip()]
     return lines[-1][:200] if lines else ""
+
+
+_ERRNO = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS), _F.DISK),
+    errno.EADDRINUSE: _F.PORT_CLASH,
+    errno.ENOMEM: _F.OUT_OF_MEMORY,
+}
+
+
+def classify_exception(error: BaseException) -> FailureClass:
+    """The class of an exception that ended training, by its type and, where libraries know only text, by its text."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.errno in _ERRNO:
+        return _ERRNO[error.errno]
+    if isinstance(error, MemoryError):
+        return _F.OUT_OF_MEMORY
+    if type(error).__name__ == "OutOfMemoryError":
+        return _F.GPU_OUT_OF_MEMORY
+    if isinstance(error, JobError | ValidationError):
+        return _F.USER_ERROR
+    found = match_log(text)
+    if found and found[0] in (_F.GPU_OUT_OF_MEMORY, _F.OUT_OF_MEMORY, _F.DISK, _F.PORT_CLASH):
+        return found[0]
+    return _F.UNKNOWN
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """An exception as one line; the traceback is in the log."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:limit]

@@ -20,6 +20,7 @@ from jobs.errors import JobError
 from jobs.facts import Checkpointed, Event, FailureClass, Finished, Product, Started, read_claimed
 from jobs.heartbeat import Progress
 from jobs.launch import Launch
+from jobs.lineage import Lineage
 from jobs.recorder import Recorder, plain
 from jobs.resume_check import ResumeCheck
 from jobs.workspace import AttemptDir
@@ -89,11 +90,8 @@ class Session:
         self._outcomes: dict[str, FailureClass | None] = {}
         self._finished_before = [member.run for member in self.members if member.done]
         self._products: dict[str, dict[str, Product]] = {}
-        meta = checkpoint.meta if checkpoint else {}
-        self._share_s: float = meta.get("share_s", 0.0)
-        self._verdicts: list[str] = list(meta.get("verdicts", ()))
-        self._findings: dict[str, list[str]] = {run: list(found) for run, found in meta.get("findings", {}).items()}
-        self._accounted = self._flushed = self._saved = clock()
+        self._flushed = self._saved = clock()
+        self._lineage = Lineage(checkpoint.meta if checkpoint else {}, self._saved)
         self._saved_bytes = checkpoint.bytes if checkpoint else 0
         self._resume = ResumeCheck(previous, self.resume_step) if checkpoint and previous else None
         self._closed_elsewhere = False
@@ -108,7 +106,7 @@ class Session:
             environment: flat JSON values worth keeping (devices, versions, flags).
         """
         if exact not in (None, "exact"):
-            self._verdicts.append(f"resumed at step {step}: {exact}")
+            self._lineage.resumed(step, exact)
         self.recorder.fact(
             Started(
                 time=time.time(),
@@ -125,7 +123,8 @@ class Session:
         self.recorder.flush()
         self.progress.step = step
         self.progress.busy()
-        self._accounted = self._saved = self._clock()
+        self._saved = self._clock()
+        self._lineage.begin(self._saved)
 
     def metrics(self, run: str, step: int, values: Mapping[str, float]) -> None:
         """Keep one row. It is on disk before the run's ``finished`` fact, and before the next checkpoint."""
@@ -133,7 +132,7 @@ class Session:
         self.recorder.metrics(run, step, values)
         if self._resume is not None:
             for finding in self._resume.look(run, step, values):
-                self._findings.setdefault(run, []).append(finding.message)
+                self._lineage.found(run, finding.message)
                 self.event(finding.name, finding.message, run=run)
 
     def advance(self, step: int, steps: int) -> bool:
@@ -143,7 +142,7 @@ class Session:
             Leave: somebody else closed the attempt.
         """
         self.progress.advance(step, steps)
-        self._account()
+        self._lineage.account(self._clock(), len(self._active))
         if self.recorder.pending:
             self.commit()
         elif self._clock() - self._flushed > FLUSH_S:
@@ -195,9 +194,7 @@ class Session:
             expected_bytes=self._saved_bytes,
             meta={
                 "finished": [*self._finished_before, *self._outcomes],
-                "share_s": self._share_s,
-                "verdicts": self._verdicts,
-                "findings": self._findings,
+                **self._lineage.meta(),
                 "job": self._job,
                 "pack": self.launch.pack,
                 "world_size": int(os.environ.get("WORLD_SIZE", "1")),
@@ -228,19 +225,19 @@ class Session:
     ) -> None:
         """The run is over at ``step``. Committed together with all others that finish before the next ``advance``."""
         self._require_active(run)
-        self._account()
+        self._lineage.account(self._clock(), len(self._active))
         self.recorder.fact(
             Finished(
                 time=time.time(),
                 run=run,
                 status=status,
                 step=step,
-                seconds=round(self._share_s, 6),
+                seconds=round(self._lineage.share_s, 6),
                 summary={name: plain(value) for name, value in summary.items()},
                 products=self._products.pop(run, {}),
                 failure=failure,
                 message=message,
-                exact=(*self._verdicts, *self._findings.get(run, ())),
+                exact=self._lineage.verdicts(run),
             )
         )
         self._active.discard(run)
@@ -275,13 +272,6 @@ class Session:
     def closed_elsewhere(self) -> None:
         """Told by the heartbeat thread: leave at the next ``advance``."""
         self._closed_elsewhere = True
-
-    def _account(self) -> None:
-        """Every second of training is shared equally by the members that were training in it."""
-        now = self._clock()
-        if self._active:
-            self._share_s += (now - self._accounted) / len(self._active)
-        self._accounted = now
 
     def _require_active(self, run: str) -> None:
         if run not in self._active:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.errors import JobError
 from jobs.facts import ExitCode, FailureClass
-from jobs.failures import CAUSES, Evidence, is_silent, judge, match_log
+from jobs.failures import CAUSES, Evidence, classify_exception, is_silent, judge, match_log, one_line
 
 F = FailureClass
 
@@ -141,3 +144,29 @@ def test_any_evidence_gets_a_class_and_one_line(evidence: Evidence) -> None:
     assert len(message) < 400
     assert "\n" not in message
     assert "\r" not in message
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (MemoryError(), FailureClass.OUT_OF_MEMORY),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), FailureClass.OUT_OF_MEMORY),
+        (RuntimeError("CUDA out of memory. Tried"), FailureClass.GPU_OUT_OF_MEMORY),
+        (type("OutOfMemoryError", (RuntimeError,), {})("x"), FailureClass.GPU_OUT_OF_MEMORY),
+        (OSError(errno.ENOSPC, "x"), FailureClass.DISK),
+        (OSError(errno.EDQUOT, "x"), FailureClass.DISK),
+        (OSError(errno.EADDRINUSE, "x"), FailureClass.PORT_CLASH),
+        (OSError(errno.ENOMEM, "x"), FailureClass.OUT_OF_MEMORY),
+        (OSError(errno.ENOENT, "x"), FailureClass.UNKNOWN),
+        (RuntimeError("[c10d] EADDRINUSE"), FailureClass.PORT_CLASH),
+        (JobError("x"), FailureClass.USER_ERROR),
+        (KeyError("x"), FailureClass.UNKNOWN),
+    ],
+)
+def test_exceptions_by_class(error: Exception, failure: FailureClass) -> None:
+    assert classify_exception(error) is failure
+
+
+def test_one_line_of_an_exception() -> None:
+    assert one_line(ValueError("a\n  b\tc")) == "ValueError: a b c"
+    assert len(one_line(ValueError("x" * 1000))) == 300

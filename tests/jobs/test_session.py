@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import orjson
 import pytest
 
-from jobs.attempt import claim
+from jobs.admission import claim
 from jobs.checkpoint import newest_checkpoint
 from jobs.durable import read_log
 from jobs.errors import JobError
@@ -315,6 +315,14 @@ def test_closed_by_somebody_else_means_write_nothing(bench: Callable[..., Bench]
         b.session.commit()
     assert b.finished == []
     assert not b.attempt.checkpoints.exists()
+
+
+def test_what_is_abandoned_is_never_written(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    b.session.finish(b.pack.runs[0], 1, "completed", {})
+    b.session.recorder.abandon()
+    b.session.recorder.commit()
+    assert b.finished == []
 
 
 def test_the_heartbeat_thread_can_end_it_at_the_next_step(bench: Callable[..., Bench]) -> None:

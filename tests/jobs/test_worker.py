@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import resource
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobs.attempt import check_code, classify_exception, one_line
+from jobs.admission import check_code
 from jobs.durable import read_log
 from jobs.errors import JobError
 from jobs.facts import (
@@ -531,27 +530,3 @@ def test_4_08_full_disk(
     assert pack.run(pack.launch(checkpoint_steps=3)) == 0
     assert pack.started(2).step == 3
     assert pack.digests() == undisturbed(config)
-
-
-@pytest.mark.parametrize(
-    ("error", "failure"),
-    [
-        (MemoryError(), FailureClass.OUT_OF_MEMORY),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), FailureClass.OUT_OF_MEMORY),
-        (RuntimeError("CUDA out of memory. Tried"), FailureClass.GPU_OUT_OF_MEMORY),
-        (type("OutOfMemoryError", (RuntimeError,), {})("x"), FailureClass.GPU_OUT_OF_MEMORY),
-        (OSError(errno.ENOSPC, "x"), FailureClass.DISK),
-        (OSError(errno.EDQUOT, "x"), FailureClass.DISK),
-        (OSError(errno.EADDRINUSE, "x"), FailureClass.PORT_CLASH),
-        (OSError(errno.ENOENT, "x"), FailureClass.UNKNOWN),
-        (JobError("x"), FailureClass.USER_ERROR),
-        (KeyError("x"), FailureClass.UNKNOWN),
-    ],
-)
-def test_exceptions_by_class(error: Exception, failure: FailureClass) -> None:
-    assert classify_exception(error) is failure
-
-
-def test_one_line_of_an_exception() -> None:
-    assert one_line(ValueError("a\n  b\tc")) == "ValueError: a b c"
-    assert len(one_line(ValueError("x" * 1000))) == 300
