@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jobs.tasks.base import Examples, Split, Task
-from jobs.tasks.counter_rng import integers, item_keys, stream_key, words
+from jobs.tasks.counter_rng import integers, stream_key, words
 
 UNSCORED = -100
 """Target of a padding entry of ``Batch.positions``; cross-entropy passes over it."""
@@ -74,13 +74,15 @@ class Order:
 
     def __init__(self, seeds: Sequence[int], label: str, count: int) -> None:
         """``count``: draws of one member in one step; ``label`` names the stream."""
-        self._streams = np.array([stream_key(seed, "order", label) for seed in seeds], dtype=np.uint64)
-        self._draws = np.arange(count)[None, :]
+        distinct = sorted(set(seeds))
+        self._streams = np.array([stream_key(seed, "order", label) for seed in distinct], dtype=np.uint64)
+        self._uses = np.array([distinct.index(seed) for seed in seeds])
+        self._draws = np.arange(count)
 
     def at(self, step: int, sizes: np.ndarray) -> Tensor:
         """int64 ``[P, count]``, each below its member's entry of ``sizes [P]``."""
-        keys = np.concatenate([item_keys(stream, np.array([step])) for stream in self._streams])
-        return torch.from_numpy(integers(words(keys[:, None], self._draws), sizes[:, None]))
+        drawn = words(words(self._streams, step)[:, None], self._draws)
+        return torch.from_numpy(integers(drawn[self._uses], sizes[:, None]))
 
 
 def derived_seed(seed: int, *labels: str) -> int:
