@@ -355,3 +355,92 @@ class _Maker:
 
 def _log(path: Path, records: list[Any]) -> None:
     path.write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+
+
+@dataclass
+class Made:
+    """One run of a plain sweep: its labels, and what it came to.
+
+    ``summary`` None leaves it unfinished; ``points`` are the metric rows (without run) of each attempt.
+    """
+
+    labels: dict[str, Any]
+    seed: int = 1
+    summary: dict[str, Any] | None = None
+    failure: str | None = None
+    points: tuple[tuple[dict[str, Any], ...], ...] = ((),)
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+def write_plain(
+    root: Path,
+    made: list[Made],
+    analysis: dict[str, Any],
+    *,
+    name: str = "plain",
+    pack: int = 16,
+    launched: bool = True,
+) -> list[str]:
+    """A sweep of one stage; returns the run ids in order. Attempt k of a pack holds the k-th points of its runs."""
+    workspace = Workspace(root)
+    cells, runs = [], []
+    for index, one in enumerate(made):
+        spec = RunSpec("toy", {"n": index, **one.config}, one.seed)
+        cells.append(
+            {"cell": index, "stage": "toy", "runner": "toy", "config": one.config, "labels": one.labels, "shape": {}}
+        )
+        runs.append({"run": spec.id, "cell": index, "seed": one.seed, "labels": {"seed": one.seed}})
+    ids = [run["run"] for run in runs]
+    groups = [list(range(i, min(i + pack, len(made)))) for i in range(0, len(made), pack)]
+    header = {"plan": 1, "sweep": name, "digest": "0" * 64, "source": {"file": "plain.yaml"}, "settings": {}}
+    lines = [header | {"analysis": analysis, "stages": [{"name": "toy"}]}, *cells, *runs]
+    for order, group in enumerate(groups):
+        members = [ids[i] for i in group]
+        line = {"pack": pack_id(members), "runs": members, "stage": "toy", "order": order}
+        lines.append(line | {"resources": {}, "execution": {}})
+        _plain_attempts(workspace, line["pack"], members, [made[i] for i in group])
+    path = workspace.plan(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _log(path, lines)
+    return ids
+
+
+def _plain_attempts(workspace: Workspace, pack: str, members: list[str], made: list[Made]) -> None:
+    attempts = max(len(one.points) for one in made)
+    for number in range(1, attempts + 1):
+        place = workspace.attempt(pack, number)
+        place.path.mkdir(parents=True, exist_ok=True)
+        launch = {"pack": pack, "attempt": number, "name": "orc", "runner": "toy", "configs": [{}], "root": "."}
+        launch["members"] = [{"run": run, "config": 0, "seed": 1} for run in members]
+        place.launch.write_bytes(orjson.dumps(launch))
+        start = 1_700_000_000.0 + 100 * number
+        facts: list[dict[str, Any]] = [
+            {"fact": "started", "time": start, "step": 0, "host": "h", "pid": 1, "members": len(members), "threads": 1}
+            | {"exact": None if number == 1 else "exact"}
+        ]
+        rows = [
+            {"run": run, **point}
+            for run, one in zip(members, made, strict=True)
+            for point in (one.points[number - 1] if len(one.points) >= number else ())
+        ]
+        last = number == attempts
+        if last:
+            facts += [
+                _plain_finished(run, one, start + 50) for run, one in zip(members, made, strict=True) if _ended(one)
+            ]
+        place.claimed.write_bytes(orjson.dumps({"time": start, "job": "j", "host": "h", "pid": 1}))
+        _log(place.metrics, rows)
+        _log(place.facts, facts)
+        if not last or all(_ended(one) for one in made):
+            outcome = "completed" if last else "preempted"
+            place.closed.write_bytes(orjson.dumps({"time": start + 60, "by": "worker", "outcome": outcome}))
+
+
+def _ended(one: Made) -> bool:
+    return one.summary is not None or one.failure is not None
+
+
+def _plain_finished(run: str, one: Made, time: float) -> dict[str, Any]:
+    step = max((point["step"] for points in one.points for point in points), default=10)
+    fact = {"fact": "finished", "time": time, "run": run, "step": step, "seconds": 2.0, "summary": one.summary or {}}
+    return fact | {"status": "failed" if one.failure else "completed", "failure": one.failure, "message": ""}
