@@ -63,7 +63,8 @@ class Launch(_Frozen):
     max_steps: int | None = None
     """A probe: do this many steps, record their time, finish nothing."""
     settings: Mapping[str, Any] = {}
-    """Fault switches of the toy runner's tests and the like; never part of a result."""
+    """Never part of a result: ``heartbeat_s`` (seconds between heartbeats), ``keep_checkpoints`` (how many stay while
+    the pack trains), ``toy`` (fault switches, ``jobs.toy_config.Faults``)."""
 
 
 def read_launch(path: Path) -> Launch:
