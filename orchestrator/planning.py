@@ -1,4 +1,4 @@
-"""From a sweep file to the desired state on disk: load, expand, leave started packs alone, write, freeze the analysis."""
+"""From a sweep file to the desired state on disk: load, expand, leave started packs alone, write, freeze."""
 
 from __future__ import annotations
 

@@ -37,3 +37,13 @@ def locate(source: str | Path) -> Path:
 def shown(path: Path) -> str:
     """How a message names a file: a shipped recipe by its name, another as it was given."""
     return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else str(path)
+
+
+def presets_of(source: str | Path) -> tuple[str, ...]:
+    """Names of the presets a sweep file offers."""
+    from sweeps.reading import read_tree
+
+    path = locate(source)
+    tree, _ = read_tree(path.read_text(encoding="utf-8"), shown(path), [])
+    presets = tree.get("presets")
+    return tuple(presets) if isinstance(presets, dict) else ()

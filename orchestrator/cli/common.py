@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,6 +12,40 @@ import orjson
 from jobs.workspace import Workspace
 from orchestrator.cli.main import Context
 from orchestrator.exit_codes import Exit
+
+
+def backend_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--backend`` and ``--max-in-flight``, which mean the same on every backend."""
+    command = click.option(
+        "--max-in-flight",
+        type=click.IntRange(1),
+        envvar="ORCHESTRATE_MAX_IN_FLIGHT",
+        help="Packs handed over and not ended at any time [$ORCHESTRATE_MAX_IN_FLIGHT]. "
+        "Default: the CPUs of this machine, or the cluster's limits.",
+    )(command)
+    return click.option(
+        "--backend",
+        type=click.Choice(["local", "slurm"]),
+        default="local",
+        show_default=True,
+        envvar="ORCHESTRATE_BACKEND",
+        help="Where runs are carried out [$ORCHESTRATE_BACKEND].",
+    )(command)
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Arguments and options that choose runs, and the preview."""
+    for decorate in (
+        click.option("-y", "--yes", is_flag=True, envvar="ORCHESTRATE_YES", help="Ask nothing [$ORCHESTRATE_YES]."),
+        click.option("-n", "--dry-run", is_flag=True, help="Show exactly what would be asked for, and ask nothing."),
+        click.option("--limit", default=20, show_default=True, help="Rows shown; 0 for all."),
+        click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Only runs with this label."),
+        click.option("--class", "failures", multiple=True, help="Only runs that failed this way (repeatable)."),
+        click.option("--sweep", help="Only runs of this sweep."),
+        click.argument("runs", nargs=-1, metavar="[RUN]..."),
+    ):
+        command = decorate(command)
+    return command
 
 
 class Refused(click.ClickException):
@@ -30,7 +65,7 @@ def workspace(ctx: click.Context) -> Workspace:
 
 def sweep_names(space: Workspace) -> list[str]:
     """Sweeps that have been planned here, newest plan last."""
-    plans = [path for path in space.sweeps.glob("*/plan.jsonl")] if space.sweeps.is_dir() else []
+    plans = list(space.sweeps.glob("*/plan.jsonl")) if space.sweeps.is_dir() else []
     return [path.parent.name for path in sorted(plans, key=lambda path: path.stat().st_mtime)]
 
 

@@ -1,0 +1,48 @@
+"""`orchestrate cancel [RUN]...`: stop runs, or a whole sweep, exactly as the preview says."""
+
+from __future__ import annotations
+
+import click
+
+from orchestrator.cli.common import print_json, selection_options, workspace
+
+
+@click.command()
+@selection_options
+@click.option("--json", "as_json", is_flag=True, help="Print what was (or would be) asked for as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    runs: tuple[str, ...],
+    sweep: str | None,
+    failures: tuple[str, ...],
+    labels: tuple[str, ...],
+    limit: int,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Cancel RUNs that have not ended (or choose them with the options).
+
+    What has finished stays. A run that shares its pack with others is let go, and the job is stopped when nobody in it
+    is wanted any more. `retry` takes a cancel back.
+    """
+    from jobs.state import RunState
+    from orchestrator.cli.asking import ask, choose, preview
+
+    space = workspace(ctx)
+    states = (RunState.PENDING, RunState.QUEUED, RunState.RUNNING)
+    chosen = choose(space, runs, sweep, failures, labels, states, need_one=True)
+    if as_json:
+        print_json({"request": "cancel", "dry_run": dry_run, "runs": [{"run": c.run, "pack": c.pack} for c in chosen]})
+    elif not chosen:
+        click.echo("No run to cancel: all that you named have ended.")
+    else:
+        preview(chosen, limit, begin=None)
+    if not chosen:
+        return
+    if dry_run:
+        click.echo("Nothing was asked for (--dry-run).", err=True)
+        return
+    ask(space, "cancel", chosen, fresh=False, yes=yes)
+    click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch --once", err=True)

@@ -1,0 +1,60 @@
+"""The second half of `sweep`: run the loop to its end, then gather, export and report, and say where everything is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console
+
+from jobs.state import RunState
+from jobs.workspace import Workspace
+from orchestrator.cli.running import Detached, conclude, make_loop, say_detached, watch
+from orchestrator.exit_codes import Exit
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: Exit
+    payload: dict[str, Any]
+
+
+def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console) -> Outcome:
+    """Watch a planned sweep to its end and write its report; exits by itself where the person detaches."""
+    loop = make_loop(space, backend, [sweep], max_in_flight)
+    try:
+        report = watch(loop, console)
+    except Detached:
+        say_detached(f"orchestrate {_root(space)}watch {sweep}")
+        raise AssertionError("unreachable") from None
+    finally:
+        loop.close()
+    page = write_results(space, sweep)
+    counts = {str(state): report.total(state) for state in RunState}
+    code = conclude(report)
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    click.echo(f"{sweep}: {said}", err=True)
+    if code == Exit.RUNS_FAILED:
+        click.echo(f"Some runs failed; see why with: orchestrate {_root(space)}status {sweep}", err=True)
+    click.echo(f"Report: {page}")
+    click.echo(f"Next:   orchestrate {_root(space)}report {sweep} --json   (or open the page in a browser)")
+    return Outcome(code, {"sweep": sweep, "counts": counts, "report": str(page), "exit_code": int(code)})
+
+
+def write_results(space: Workspace, sweep: str) -> str:
+    """Gather, start the export to MLflow (nobody waits for it), write the report; returns the page's path."""
+    from dashboards.report import write_report
+    from orchestrator.gather.mlflow_export import spawn_export
+    from orchestrator.gather.parquet import gather
+
+    gather(space, sweep)
+    spawn_export(space, sweep)
+    return str(write_report(space.root, sweep).page)
+
+
+def _root(space: Workspace) -> str:
+    """``--root X `` where it is not the default."""
+    from pathlib import Path
+
+    return "" if space.root == Path("runs").absolute() else f"--root {space.root} "

@@ -1,0 +1,112 @@
+"""Running the loop in a terminal: a progress line while it works, a clean way to leave."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cluster.backends import make_backend
+from jobs.state import RunState
+from jobs.workspace import Workspace
+from orchestrator.exit_codes import Exit
+from orchestrator.loop import Loop, TickReport
+from orchestrator.policy import default_policy
+
+QUIET_LINE_S = 10.0
+"""Without a terminal, a line at most this often."""
+
+ENDED = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+
+
+class Detached(Exception):
+    """The person left; what was launched goes on."""
+
+
+def make_loop(space: Workspace, backend: str, sweeps: Sequence[str] | None, max_in_flight: int | None) -> Loop:
+    """A loop with the policy of its backend."""
+    return Loop(space, make_backend(backend), default_policy(backend, max_in_flight), sweeps)
+
+
+def watch(loop: Loop, console: Console) -> TickReport:
+    """Tick until nothing is left to do, showing progress on stderr.
+
+    Raises:
+        Detached: Ctrl-C, a closed terminal, or a TERM signal.
+    """
+    previous = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return loop.watch(on_tick=_Bar(console) if console.is_terminal else _Lines())
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise Detached(signal.Signals(number).name)
+
+
+def counted(report: TickReport) -> str:
+    """What a pass saw, in one line."""
+    ended = sum(report.total(state) for state in ENDED)
+    parts = [f"{ended}/{sum(sum(c.values()) for c in report.counts.values())} runs"]
+    if failed := report.total(RunState.FAILED):
+        parts.append(f"{failed} failed")
+    parts.append(f"{report.total(RunState.RUNNING)} running in {report.in_flight} packs")
+    if report.trouble:
+        parts.append(report.trouble[0])
+    return ", ".join(parts)
+
+
+class _Lines:
+    """For logs and pipes: a line when something has changed, not more often than every few seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last = ("", float("-inf"))
+
+    def __call__(self, report: TickReport) -> None:
+        text, now = counted(report), self._clock()
+        if text != self._last[0] and (report.done or now - self._last[1] >= QUIET_LINE_S):
+            click.echo(text, err=True)
+            self._last = (text, now)
+
+
+class _Bar:
+    """One live line."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        )
+        self._task = self._progress.add_task("starting ...", total=None)
+        self._progress.start()
+
+    def __call__(self, report: TickReport) -> None:
+        total = sum(sum(counts.values()) for counts in report.counts.values())
+        ended = sum(report.total(state) for state in ENDED)
+        self._progress.update(self._task, description=counted(report), total=total, completed=ended)
+        if report.done:
+            self._progress.stop()
+
+    def __del__(self) -> None:
+        self._progress.stop()
+
+
+def conclude(report: TickReport) -> Exit:
+    """Exit code of a finished watch."""
+    total = sum(sum(counts.values()) for counts in report.counts.values())
+    if report.total(RunState.FAILED):
+        return Exit.RUNS_FAILED
+    return Exit.OK if report.total(RunState.COMPLETED) + report.total(RunState.CANCELLED) == total else Exit.UNFINISHED
+
+
+def say_detached(again: str) -> None:
+    click.echo(f"\nDetached: what was launched goes on, nothing new is launched. Take up again with: {again}", err=True)
+    sys.exit(Exit.INTERRUPTED)

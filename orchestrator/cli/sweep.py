@@ -1,0 +1,87 @@
+"""`orchestrate sweep FILE`: plan, ask if it is long, launch, watch, gather, report. Safe to type again at any time."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from orchestrator.cli.common import backend_options, confirm, print_json, workspace
+
+ASK_ABOVE_HOURS = 0.5
+
+
+@click.command()
+@click.argument("file")
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("-n", "--dry-run", is_flag=True, help="Show the plan and launch nothing (the same as `plan`).")
+@click.option("-y", "--yes", is_flag=True, envvar="ORCHESTRATE_YES", help="Ask nothing [$ORCHESTRATE_YES].")
+@click.option("-d", "--detach", is_flag=True, help="Launch in the background and return at once.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@backend_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    overrides: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    detach: bool,
+    as_json: bool,
+    backend: str,
+    max_in_flight: int | None,
+) -> None:
+    """Run every run of FILE (a path or a shipped recipe), watch it, gather the results and write the report.
+
+    KEY=VALUE overrides the file, in OmegaConf's dot-list syntax; preset=NAME chooses one of its presets. What has been
+    done already, in this sweep or any other of the workspace, is not done again. Ctrl-C detaches; the same command (or
+    `orchestrate watch`) takes up again.
+    """
+    if dry_run:
+        from orchestrator.cli.plan import command as plan
+
+        ctx.invoke(plan, file=file, overrides=overrides, as_json=as_json, backend=backend, max_in_flight=max_in_flight)
+        return
+    from rich.console import Console
+
+    from orchestrator.cli.finishing import finish
+    from orchestrator.cli.plan_view import hours, show_plan
+    from orchestrator.cli.pricing import price
+    from orchestrator.planning import commit, freeze_analysis, prepare
+
+    space = workspace(ctx)
+    console = Console(stderr=True)
+    prepared = prepare(space, file, overrides)
+    cost, done = price(space, prepared, backend, max_in_flight)
+    if not as_json:
+        show_plan(console, prepared, cost, done, ctx.obj.verbose > 0)
+    if cost.wall_hours > ASK_ABOVE_HOURS:
+        smaller = _smaller(prepared.design.source, file)
+        question = f"This takes about {hours(cost.wall_hours)} on this machine. Go on?"
+        confirm(question, yes=yes, otherwise=f"say --yes to go on{smaller}")
+    commit(space, prepared)
+    if not freeze_analysis(space, prepared):
+        click.echo(
+            "notice: the analysis block differs from the one frozen at first launch; reports keep the frozen one",
+            err=True,
+        )
+    limit = max_in_flight or prepared.design.settings.get("max_in_flight")
+    if detach:
+        from orchestrator.cli.detaching import detach_watch
+
+        detach_watch(ctx, space, prepared.name, backend, limit)
+        return
+    outcome = finish(space, prepared.name, backend, limit, console)
+    if as_json:
+        print_json(outcome.payload)
+    sys.exit(outcome.code)
+
+
+def _smaller(source: object, file: str) -> str:
+    """Names the preset that fits a machine like this one, where the recipe has one and it was not asked for."""
+    from sweeps.shipped import presets_of
+
+    presets = [name for name in presets_of(file) if name == "mini"]
+    if not presets or (isinstance(source, dict) and source.get("preset") == "mini"):
+        return ""
+    return f", or run the smaller preset: orchestrate sweep {file} preset=mini"
