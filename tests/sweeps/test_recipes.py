@@ -1,0 +1,155 @@
+"""The shipped recipes: what they ask for, and what they may cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from jobs.runners import validate_config
+from sweeps import shipped
+from sweeps.cost import estimate
+from sweeps.design import Design
+from sweeps.expand import expand
+from sweeps.load import load_sweep
+
+TASKS = ["memorize", "parentheses", "addmod", "haystack", "add", "addreversed", "copy", "mano"]
+FIXED = ["gelu", "relu", "relu2", "silu", "random_spline"]
+MODEL_STEP_S = {"train": 1.5e-3, "search": 2e-3}
+"""Measured at mini size: a step of one model of a pack, on one core."""
+
+
+@cache
+def design_of(recipe: str, preset: str | None = None) -> Design:
+    return expand(load_sweep(recipe, preset=preset))
+
+
+def arms(design: Design) -> Counter[tuple[str, str]]:
+    return Counter(
+        (design.labels(run)["architecture"], design.labels(run)["task"])
+        for run in design.runs
+        if design.cells[run.cell].stage == "retrain"
+    )
+
+
+def test_parts_are_not_recipes() -> None:
+    assert shipped.names() == ("compat.yaml", "pilot.yaml")
+
+
+@pytest.mark.parametrize(
+    ("preset", "seeds", "searches", "rates"), [(None, 6, 3, 2), ("mini", 3, 2, 2), ("bench", 6, 1, 1)]
+)
+def test_compat_is_the_whole_grid_with_its_controls(preset: str | None, seeds: int, searches: int, rates: int) -> None:
+    design = design_of("compat", preset)
+    count = arms(design)
+    fixed = ["gelu"] if preset == "bench" else FIXED
+    controls = [] if preset == "bench" else ["scaled_gelu"]
+    assert {arm for arm, _ in count} == {*fixed, *controls, *TASKS}
+    for task in TASKS:
+        assert all(count[arm, task] == seeds * rates for arm in fixed)
+        assert all(count[arm, task] == seeds * rates * searches for arm in [*controls, *TASKS])
+    assert not design.skipped
+
+
+@pytest.mark.parametrize("preset", [None, "mini", "bench", "smoke"])
+def test_every_column_and_seed_is_one_pack_with_its_baseline_and_all_its_arms(preset: str | None) -> None:
+    design = design_of("compat", preset)
+    labels = {run.id: design.labels(run) for run in design.runs}
+    retrain = [pack for pack in design.packs if pack.stage == "retrain"]
+    for pack in retrain:
+        found = [labels[run] for run in pack.runs]
+        assert len({(row["task"], row["seed"]) for row in found}) == 1
+        assert "gelu" in {row["architecture"] for row in found}
+    assert len({frozenset(labels[run]["task"] for run in pack.runs) for pack in retrain}) * len(
+        {labels[pack.runs[0]]["seed"] for pack in retrain}
+    ) == len(retrain)
+    assert not any("baseline" in notice for notice in design.notices)
+    if preset == "mini":
+        assert {len(pack.runs) for pack in retrain} == {46}
+
+
+def test_splines_come_from_the_row_s_task_and_scaled_gelu_from_the_column_s() -> None:
+    design = design_of("compat", "mini")
+    labels = {run.id: design.labels(run) for run in design.runs}
+    for run in design.runs:
+        if not run.spec.inputs:
+            continue
+        mine, (ref,) = labels[run.id], run.spec.inputs.values()
+        theirs = labels[ref.run]
+        assert ref.product == "shape"
+        assert theirs["search_seed"] == mine["search_seed"]
+        if mine["architecture"] == "scaled_gelu":
+            assert (theirs["task"], theirs["learns"]) == (mine["task"], "scaled_gelu")
+        else:
+            assert (theirs["task"], theirs["learns"]) == (mine["architecture"], "spline")
+
+
+@pytest.mark.parametrize("preset", [None, "mini", "bench", "smoke"])
+def test_t_half_t_twice_t_and_the_end_are_steps_of_every_run(preset: str | None) -> None:
+    design = design_of("compat", preset)
+    step = design.analysis["step"]
+    for cell in design.cells:
+        config = validate_config(cell.runner, cell.config)
+        landmarks = config.landmarks()  # type: ignore[attr-defined]
+        fixed = step[cell.labels["task"]]
+        assert (landmarks["T/2"], landmarks["T"]) == (fixed // 2, fixed)
+        assert landmarks["2T"] == 2 * fixed < landmarks["final"]
+
+
+def test_seeds_of_search_retrain_and_pilot_are_disjoint() -> None:
+    used = {}
+    for recipe, preset in (("compat", None), ("compat", "mini"), ("pilot", "full"), ("pilot", "mini")):
+        for stage in design_of(recipe, preset).stages:
+            used.setdefault((recipe, stage.name), set()).update(stage.seeds)
+    groups = list(used.values())
+    assert len(groups) == 3
+    assert sum(map(len, groups)) == len(set().union(*groups))
+
+
+def test_mini_is_meant_for_ten_minutes_on_two_cores() -> None:
+    cost = estimate(design_of("compat", "mini"), MODEL_STEP_S, slots=2)
+    assert cost.wall_hours * 60 < 10
+    assert cost.checkpoint_bytes < 1e9
+
+
+def test_smoke_is_small_and_still_has_everything() -> None:
+    design = design_of("compat", "smoke")
+    cost = estimate(design, MODEL_STEP_S, slots=2)
+    assert cost.packs <= 8
+    assert cost.model_steps < 5000
+    found = {(d["architecture"], d["task"]) for run in design.runs if "architecture" in (d := design.labels(run))}
+    assert {("copy", "memorize"), ("memorize", "copy"), ("scaled_gelu", "copy"), ("gelu", "copy")} <= found
+
+
+def test_the_pilot_looks_at_validation_data_only_and_its_grid_contains_what_is_committed() -> None:
+    for preset in ("full", "mini"):
+        pilot = design_of("pilot", preset)
+        for cell in pilot.cells:
+            config = validate_config(cell.runner, cell.config)
+            assert config.evaluate.splits == ("validation",)  # type: ignore[attr-defined]
+            assert config.model.activation.kind == "gelu"  # type: ignore[attr-defined]
+        assert Counter(pilot.labels(run)["task"] for run in pilot.runs).keys() == set(TASKS)
+
+
+def test_pilot_and_study_train_the_same_model_on_the_same_data() -> None:
+    for preset in ("full", "mini"):
+        study = design_of("compat", None if preset == "full" else preset)
+        baseline = {
+            cell.labels["task"]: validate_config(cell.runner, cell.config)
+            for cell in study.cells
+            if cell.labels.get("architecture") == "gelu"
+        }
+        for cell in design_of("pilot", preset).cells:
+            pilot, other = validate_config(cell.runner, cell.config), baseline[cell.labels["task"]]
+            for key in ("task", "model", "batch_size", "warmup_steps"):
+                assert getattr(pilot, key) == getattr(other, key), (preset, cell.name, key)
+
+
+@pytest.mark.parametrize("size", ["full", "mini"])
+def test_a_provisional_table_says_so_in_every_plan(size: str) -> None:
+    design = design_of("compat", None if size == "full" else size)
+    source = design.settings["values"]["rates_source"]
+    said = any(f"rates-{size}.yaml is provisional" in notice for notice in design.notices)
+    assert said == source["provisional"]
+    assert source["made_by"]
