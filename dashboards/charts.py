@@ -50,7 +50,7 @@ def rendered(figure: Figure, kind: str, dpi: int = 150) -> bytes:
     """The file's bytes, ``kind`` being "svg" or "png"."""
     sink = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure.savefig(sink, format=kind, dpi=dpi, metadata=METADATA[kind], facecolor="white", bbox_inches="tight")
+        figure.savefig(sink, format=kind, dpi=dpi, metadata=METADATA[kind], facecolor="white")
     return sink.getvalue()
 
 
@@ -62,9 +62,12 @@ def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
         columns = [c.name for c in comparison.columns]
         gap = 0.35 if controls else 0.0
         high = len(rows) + len(controls) + gap
-        figure = Figure(figsize=(1.6 + 1.02 * len(columns), 1.3 + 0.52 * high))
-        axes = figure.add_subplot()
-        axes.set_xlim(0, len(columns))
+        left, width = 1.5, max(4.4, 1.02 * len(columns))
+        above, tall, below = 0.5, 0.52 * high, 0.42
+        across, down = left + width + 0.1, above + tall + below
+        figure = Figure(figsize=(across, down))
+        axes = figure.add_axes((left / across, below / down, width / across, tall / down))
+        axes.set_xlim(0, width / 1.02)
         axes.set_ylim(high, 0)
         axes.axis("off")
         for index, row in enumerate([*rows, *controls]):
@@ -112,11 +115,17 @@ def _wrapped(words: str, width: int, lines: int) -> str:
     return "\n".join(out[:lines]) + ("…" if len(out) > lines else "")
 
 
-def _grid(count: int, width: float = 11.0, height: float = 1.9) -> tuple[Figure, list[Axes]]:
-    across = min(4, max(1, count))
-    down = math.ceil(count / across)
-    figure = Figure(figsize=(width * across / 4, height * down), layout="constrained")
-    return figure, [figure.add_subplot(down, across, index + 1) for index in range(count)]
+def _grid(count: int, height: float = 1.9) -> tuple[Figure, list[Axes]]:
+    """Panels in rows of four on an 11 inch wide page, at fixed places (a layout engine would draw everything twice)."""
+    across, down = 4, max(1, math.ceil(count / 4))
+    figure = Figure(figsize=(11.0, height * down))
+    axes = []
+    for index in range(count):
+        x, y = index % across, down - 1 - index // across
+        left, bottom, top = 0.42 / 11.0, 0.24 / height, 0.26 / height
+        place = (x / across + left, (y + bottom) / down, 1 / across - left - 0.012, (1 - bottom - top) / down)
+        axes.append(figure.add_axes(place))
+    return figure, axes
 
 
 def training_figure(panels: Sequence[Panel], columns: Sequence[ColumnInfo], baseline: str, transfer: bool) -> Figure:
