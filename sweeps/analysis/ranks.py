@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from sweeps.analysis import student
@@ -54,6 +55,12 @@ def spearman(x: Sequence[float], y: Sequence[float], alpha: float = 0.05, seed: 
     exact = n <= LARGEST_EXACT
     p_permutation = _exact_p(ours, theirs) if exact else _drawn_p(ours, theirs, rho, seed)
     return RankCorrelation(rho, n, low, high, t_p(rho, n), p_permutation, exact)
+
+
+def kendall(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
+    """Kendall's tau-b and its two-sided p (exact for few untied pairs); NaN where one side is constant."""
+    tau, p = np.asarray(stats.kendalltau(x, y), dtype=float)
+    return float(tau), float(p)
 
 
 def fisher_interval(rho: float, n: int, alpha: float = 0.05) -> tuple[float, float]:

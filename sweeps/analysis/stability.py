@@ -1,0 +1,157 @@
+"""Does an effect seen at one scale hold at another? Signs, ranks, attenuation by noise, divergences."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.ranks import RankCorrelation, spearman
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An arm's effect against the baseline at two scales, in the metric's unit.
+
+    Attributes:
+        arm: its name.
+        small, large: effect at each scale; ``large`` is None where the arm did not finish.
+        small_error, large_error: standard errors.
+        diverged: (diverged seeds, seeds started) at the larger scale.
+    """
+
+    arm: str
+    small: float
+    small_error: float
+    large: float | None = None
+    large_error: float | None = None
+    diverged: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A count with its Clopper-Pearson interval."""
+
+    count: int
+    total: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Stability:
+    """What two scales say about each other.
+
+    Attributes:
+        arms: arms that finished at both scales.
+        same_sign: how many keep the sign of their effect.
+        sign_p: chance of at least as many by coin flips.
+        ranks: Spearman's rho over the finished arms, or None below three.
+        reliability_small, reliability_large: share of the spread of effects that is not their own noise.
+        attenuation: factor by which noise alone shrinks a correlation of 1; None where no reliability is left.
+        disattenuated: rho / attenuation, cut to [-1, 1]; None where the attenuation is below 0.2.
+        diverged: arms of which every seed diverged at the larger scale.
+        words: one sentence that claims no more than this.
+    """
+
+    arms: int
+    same_sign: Share
+    sign_p: float
+    ranks: RankCorrelation | None
+    reliability_small: float
+    reliability_large: float
+    attenuation: float | None
+    disattenuated: float | None
+    diverged: Share
+    words: str
+
+
+def compare_scales(effects: Sequence[Effect]) -> Stability:
+    """Summarise effects at two scales.
+
+    Raises:
+        AnalysisError: no arm that was tried at both scales.
+    """
+    finished = [(e, e.large, e.large_error) for e in effects if e.large is not None]
+    if not effects or not finished:
+        raise AnalysisError("no arm finished at both scales: there is nothing to compare")
+    small = [e.small for e, _, _ in finished]
+    large = [value for _, value, _ in finished]
+    kept = sum(a * b > 0 for a, b in zip(small, large, strict=True))
+    ranked = spearman(small, large) if len(finished) >= 3 else None
+    of_small = reliability(small, [e.small_error for e, _, _ in finished])
+    of_large = reliability(large, [error or 0.0 for _, _, error in finished])
+    factor = math.sqrt(of_small * of_large)
+    lost = sum(1 for e in effects if e.diverged[1] and e.diverged[0] == e.diverged[1])
+    return Stability(
+        arms=len(finished),
+        same_sign=clopper_pearson(kept, len(finished)),
+        sign_p=float(stats.binom.sf(kept - 1, len(finished), 0.5)),
+        ranks=ranked,
+        reliability_small=of_small,
+        reliability_large=of_large,
+        attenuation=factor or None,
+        disattenuated=None if ranked is None or factor < 0.2 else max(-1.0, min(1.0, ranked.rho / factor)),
+        diverged=clopper_pearson(lost, len(effects)),
+        words=_words(len(finished), kept, ranked, factor, lost, len(effects)),
+    )
+
+
+def clopper_pearson(count: int, total: int, confidence: float = 0.95) -> Share:
+    """Exact binomial interval of a rate.
+
+    Raises:
+        AnalysisError: a count outside 0 to total.
+    """
+    if not 0 <= count <= total or not total:
+        raise AnalysisError(f"{count} of {total} is no share")
+    interval = stats.binomtest(count, total).proportion_ci(confidence, method="exact")
+    return Share(count, total, float(interval.low), float(interval.high))
+
+
+def reliability(effects: Sequence[float], errors: Sequence[float]) -> float:
+    """1 - mean squared standard error / variance of the effects, in [0, 1].
+
+    The share of what orders the arms that is not noise: a rank order of arms inside the noise band has
+    reliability near 0, and no second scale can agree with it.
+    """
+    if len(effects) < 2:
+        return 0.0
+    variance = float(np.var(effects, ddof=1))
+    return 0.0 if variance == 0 else max(0.0, 1 - float(np.mean(np.square(errors))) / variance)
+
+
+def deming(x: Sequence[float], y: Sequence[float], x_error: float, y_error: float) -> float:
+    """Slope of y on x through the origin with errors in both (known standard errors).
+
+    Minimises sum (y - b x)^2 / (y_error^2 + b^2 x_error^2); the larger root of its quadratic.
+
+    Raises:
+        AnalysisError: no points, or errors that are not positive.
+    """
+    if not len(x) or len(x) != len(y) or not (x_error > 0 and y_error > 0):
+        raise AnalysisError("a Deming slope needs points and a positive standard error on either axis")
+    sxx, syy, sxy = np.dot(x, x), np.dot(y, y), np.dot(x, y)
+    if sxy == 0:
+        return 0.0
+    ratio = (y_error / x_error) ** 2
+    gap = syy - ratio * sxx
+    return float((gap + math.sqrt(gap**2 + 4 * ratio * sxy**2)) / (2 * sxy))
+
+
+def _words(n: int, kept: int, ranked: RankCorrelation | None, factor: float, lost: int, tried: int) -> str:
+    text = f"{kept} of the {n} arms that finished at both scales keep the sign of their effect"
+    if ranked is not None:
+        sure = (
+            "differs from no rank transfer" if ranked.p_permutation < 0.05 else "cannot be told from no rank transfer"
+        )
+        text += (
+            f"; Spearman's rho is {ranked.rho:+.2f} [{ranked.low:+.2f}, {ranked.high:+.2f}] "
+            f"(n = {ranked.n}, permutation p = {ranked.p_permutation:.2g}), which {sure}"
+        )
+        text += f"; noise alone would shrink a perfect agreement to {factor:.2f}"
+    if lost:
+        text += f"; {lost} of {tried} arms diverged in every seed at the larger scale"
+    return text + "."
