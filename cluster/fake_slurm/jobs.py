@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
 from cluster.fake_slurm.store import now
@@ -84,6 +85,9 @@ def known(state: State) -> list[Job]:
 def compress(numbers: list[int], cut: int | None) -> str:
     """``[0-3,7]`` as Slurm prints it, cut at ``cut`` characters with ``...`` (None: never)."""
     numbers = sorted(numbers)
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    if len(numbers) > 2 and len(steps) == 1 and steps != {1}:
+        return f"{numbers[0]}-{numbers[-1]}:{steps.pop()}"
     parts, begin = [], 0
     for index in range(1, len(numbers) + 1):
         if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:

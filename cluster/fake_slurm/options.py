@@ -51,7 +51,9 @@ def parse(words: Sequence[str], program: str = "sbatch") -> tuple[dict[str, Any]
                 raise Refusal(f"{program}: option '{word}' requires an argument")
             options[name] = value if given else rest.pop(0)
         else:
-            raise Refusal(f"{program}: unrecognized option '{word}'\nTry \"{program} --help\" for more information")
+            raise Refusal(
+                f"{program}: unrecognized option '{word}'\nTry \"{program} --help\" for more information", 255
+            )
     return options, rest
 
 
@@ -79,9 +81,9 @@ def array_tasks(text: str, limit: int) -> tuple[list[int], int | None]:
         if found is None:
             raise Refusal("sbatch: error: Batch job submission failed: Invalid job array specification")
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        if last >= limit:
+            raise Refusal("sbatch: error: Batch job submission failed: Invalid job array specification")
         tasks.update(range(first, last + 1, step))
-    if max(tasks) >= limit:
-        raise Refusal("sbatch: error: Batch job submission failed: Invalid job array specification")
     return sorted(tasks), int(throttle) if throttle else None
 
 

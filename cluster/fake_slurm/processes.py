@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 _WATCHER = """
-setsid /bin/bash "$1" {arguments} {redirect} </dev/null &
+setsid /bin/bash "$1" {redirect} </dev/null &
 pid=$!; echo $pid > "$2.pid.new"; mv "$2.pid.new" "$2.pid"
 wait $pid; code=$?
 echo $code > "$2.end.new"; mv "$2.end.new" "$2.end"
@@ -27,16 +27,27 @@ def start(
     """Start a batch script. ``base``: path that ``.pid`` and ``.end`` are added to; ``control``: called at the end."""
     arrow = ">>" if append else ">"
     redirect = f'{arrow}"$4" 2>{">" if append else ""}"$5"' if error != output else f'{arrow}"$4" 2>&1'
-    command = _WATCHER.format(arguments="", redirect=redirect)
-    subprocess.Popen(
-        ["/bin/bash", "-c", command, "watcher", str(script), str(base), str(control), output, error],
+    command = _WATCHER.format(redirect=redirect)
+    subprocess.run(  # the outer shell ends at once: the watcher is nobody's child, so nobody has to collect it
+        [
+            "/bin/sh",
+            "-c",
+            'setsid /bin/bash -c "$@" &',
+            "start",
+            command,
+            "watcher",
+            script,
+            base,
+            control,
+            output,
+            error,
+        ],
         env=env,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        close_fds=True,
+        check=True,
     )
 
 
