@@ -34,7 +34,22 @@ def arms(design: Design) -> Counter[tuple[str, str]]:
 
 
 def test_parts_are_not_recipes() -> None:
-    assert shipped.names() == ("compat.yaml", "pilot.yaml")
+    assert shipped.names() == ("compat-extras.yaml", "compat.yaml", "pilot.yaml")
+
+
+@pytest.mark.parametrize("preset", [None, "mini", "smoke"])
+def test_the_extras_share_every_run_of_the_study_and_add_their_own(preset: str | None) -> None:
+    study, extras = design_of("compat", preset), design_of("compat-extras", preset)
+    assert extras.name != study.name
+    added = {run.id: extras.labels(run) for run in extras.runs}
+    for run in study.runs:
+        added.pop(run.id)
+    assert {row.get("architecture", row.get("learns")) for row in added.values()} == {"gelu_start"}
+    labels = {run.id: extras.labels(run) for run in extras.runs}
+    for run in extras.runs:
+        if labels[run.id].get("architecture") == "gelu_start":
+            source = labels[run.spec.inputs["activation"].run]
+            assert (source["task"], source["learns"]) == (labels[run.id]["task"], "gelu_start")
 
 
 @pytest.mark.parametrize(
