@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from jobs import runners
+from sweeps.design import Design
 from sweeps.errors import SweepError
 
 WITHIN = 0.10
@@ -94,6 +96,17 @@ def choose(
     if missing := [task for task in grouped if task not in chance]:
         raise SweepError(f"no chance level is known for {', '.join(missing)}")
     return [_choose(task, by_rate, chance[task], clip) for task, by_rate in grouped.items()]
+
+
+def chance_levels(design: Design, column: str = "task") -> dict[str, float]:
+    """Accuracy without learning of each level of ``column``, as the task in its cells' configs knows it."""
+    levels: dict[str, float] = {}
+    for cell in design.cells:
+        if column in cell.labels and cell.labels[column] not in levels:
+            task = getattr(runners.validate_config(cell.runner, cell.config), "task", None)
+            if (chance := getattr(task, "chance", None)) is not None:
+                levels[cell.labels[column]] = float(chance)
+    return levels
 
 
 def rates_yaml(choices: Sequence[TaskRate], command: str, size: str) -> str:

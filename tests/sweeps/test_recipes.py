@@ -13,6 +13,7 @@ from sweeps.cost import estimate
 from sweeps.design import Design
 from sweeps.expand import expand
 from sweeps.load import load_sweep
+from sweeps.rates import chance_levels
 
 TASKS = ["memorize", "parentheses", "addmod", "haystack", "add", "addreversed", "copy", "mano"]
 FIXED = ["gelu", "relu", "relu2", "silu", "random_spline"]
@@ -145,6 +146,14 @@ def test_the_pilot_looks_at_validation_data_only_and_its_grid_contains_what_is_c
             assert config.evaluate.splits == ("validation",)  # type: ignore[attr-defined]
             assert config.model.activation.kind == "gelu"  # type: ignore[attr-defined]
         assert Counter(pilot.labels(run)["task"] for run in pilot.runs).keys() == set(TASKS)
+
+
+def test_every_task_of_the_pilot_knows_its_chance_level() -> None:
+    chance = chance_levels(design_of("pilot", "mini"))
+    assert chance.keys() == set(TASKS)
+    assert chance["memorize"] == pytest.approx(1 / 16)
+    assert chance["addmod"] == pytest.approx(1 / 23)
+    assert all(0 <= level < 0.75 for level in chance.values())
 
 
 def test_pilot_and_study_train_the_same_model_on_the_same_data() -> None:
