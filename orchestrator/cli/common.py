@@ -59,7 +59,7 @@ class Refused(click.ClickException):
 
 def workspace(ctx: click.Context) -> Workspace:
     """The workspace that ``--root`` names; it need not exist yet."""
-    context: Context = ctx.obj or Context(root=click.get_current_context().params.get("root"), verbose=0)
+    context: Context = ctx.obj
     return Workspace(context.root)
 
 
