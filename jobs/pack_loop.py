@@ -83,12 +83,14 @@ class PackLoop:
         self._environment = numerics.environment(session.launch.pack, [m.run for m in session.members])
         self._task = make_task(self._configs[0].task)
         self._held_out: dict[str, HeldOut] = {}
+        self._evaluations = [config.evaluations() for config in program.configs]
         self._step = 0
 
     def run(self) -> None:
         """Returns when all runs have ended, when asked to leave, or when a probe has done its steps."""
         exact = self._resume()
-        self._session.started(self._step, exact, self._environment)
+        told = {name: value for name, value in self._environment.items() if name != "members"}
+        self._session.started(self._step, exact, told)
         if self._session.launch.max_steps is not None:
             self._probe(self._session.launch.max_steps)
             return
@@ -109,14 +111,17 @@ class PackLoop:
         self._step += 1
         self._end_failed()
         going = [n for n, run in enumerate(self._state.runs) if not run.ended]
-        due = [n for n in going if self._step in self._configs[n].evaluations()]
+        due = [n for n in going if self._step in self._evaluations[n]]
         if due:
             self._evaluate(due)
+            self._session.busy()
         for n in due:
             if self._step == self._configs[n].steps:
                 self._end(n)
 
     def _end_failed(self) -> None:
+        if not bool((self._state.diverged_at >= 0).any()):
+            return
         for n, run in enumerate(self._state.runs):
             if not run.ended and self._program.judge(n, self._state) is not None:
                 self._end(n)

@@ -115,11 +115,11 @@ def test_kill_minus_9_loses_less_than_an_interval_and_no_bit(tmp_path: Path, kin
     whole, killed = Pack(tmp_path / "whole", kind), Pack(tmp_path / "killed", kind)
     whole.finish(1)
     assert set(whole.finished()) == set(whole.runs)
-    saved = [killed.kill_at_checkpoint(1, INTERVAL), killed.kill_at_checkpoint(2, 6 * INTERVAL)]
-    assert saved[0] >= INTERVAL
-    assert saved[1] >= 6 * INTERVAL
-    killed.finish(3)
+    wanted = {"train": [INTERVAL, 6 * INTERVAL], "search": [4 * INTERVAL]}[kind]
+    saved = [killed.kill_at_checkpoint(number, step) for number, step in enumerate(wanted, start=1)]
+    assert all(step >= least for step, least in zip(saved, wanted, strict=True))
+    killed.finish(len(wanted) + 1)
     starts: list[Started] = killed.facts(Started)
     assert [start.step for start in starts] == [0, *saved]
-    assert [start.exact for start in starts] == [None, "exact", "exact"]
+    assert [start.exact for start in starts] == [None, *["exact"] * len(wanted)]
     assert killed.outcome() == whole.outcome()
