@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 from dashboards import colours
 from dashboards.queries import ColumnInfo, Comparison, Slice
 from dashboards.series import Line, Panel, Shape
+from dashboards.words import PERCENT, signed
 
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "orchestrate",
@@ -80,8 +81,10 @@ def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
             axes.text(
                 x + 0.5, -0.12, info.name, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
             )
-        unit = "percentage points" if part.unit == "pp" else part.unit
+        unit = "percentage points" if part.unit == PERCENT else part.unit
         subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided, hatched: undecided"
+        if any(cell.diverged for cell in part.matrix.cells):
+            subtitle += "; †: some runs diverged"
         axes.text(0, high + 0.42, subtitle, color=colours.MUTED, fontsize=8)
         return figure
 
@@ -94,15 +97,18 @@ def _matrix_cell(axes: Axes, x: float, y: float, part: Slice, row: str, column: 
         words = _wrapped(cell.reason or cell.verdict, 15, 3)
         axes.text(x + 0.5, y + 0.5, words, ha="center", va="center", fontsize=5.6, color=colours.MUTED)
         return
-    fill = colours.diverging(cell.value / span, decided=cell.decided)
+    fill = colours.diverging(part.gain(cell.value) / span, decided=cell.decided)
     axes.add_patch(Rectangle(**box, facecolor=fill, edgecolor="#e4e7eb", linewidth=0.5))
     if not cell.decided:
         axes.add_patch(Rectangle(**box, facecolor="none", edgecolor="#d3d8de", hatch="////", linewidth=0))
     ink = colours.ink_on(fill) if cell.decided else "#57606a"
+    if row == column:
+        axes.add_patch(Rectangle(**box, facecolor="none", edgecolor="#3b434c", linewidth=1.1))
     weight = "bold" if cell.decided else "normal"
-    axes.text(x + 0.5, y + 0.40, f"{cell.value:+.1f}", ha="center", va="center", fontsize=9, weight=weight, color=ink)
+    value = signed(cell.value, part.unit) + ("†" if cell.diverged else "")
+    axes.text(x + 0.5, y + 0.40, value, ha="center", va="center", fontsize=9, weight=weight, color=ink)
     if cell.low is not None and cell.high is not None:
-        interval = f"{cell.low:+.0f} to {cell.high:+.0f}"
+        interval = f"{signed(cell.low, part.unit)} to {signed(cell.high, part.unit)}"
         axes.text(x + 0.5, y + 0.76, interval, ha="center", va="center", fontsize=5.8, color=ink)
 
 
@@ -138,7 +144,7 @@ def training_figure(panels: Sequence[Panel], columns: Sequence[ColumnInfo], base
             ax.set_title(panel.column)
             for line in panel.lines:
                 shade = 0 if transfer or line.arm == baseline else others.index(line.arm)
-                _draw(ax, line, colours.BASELINE if line.arm == baseline else _hue(shade))
+                _draw(ax, line, colours.BASELINE if line.arm == baseline else colours.line(shade))
             levels = info.levels
             for level, dashes in ((levels.chance, (1, 2)), (levels.trivial, (4, 2))):
                 if level is not None:
@@ -177,7 +183,7 @@ def shapes_figure(grouped: dict[str, list[Shape]]) -> Figure:
                 ax.axvspan(low, high, color="#e8f0f9", zorder=0, linewidth=0)
             for index, shape in enumerate(shapes):
                 for curve in shape.curves:
-                    ax.plot(shape.x, curve, color=_hue(index), linewidth=1.1, alpha=0.9)
+                    ax.plot(shape.x, curve, color=colours.line(index), linewidth=1.1, alpha=0.9)
             ax.axhline(0, color=colours.RULE, linewidth=0.7, zorder=1)
             ax.axvline(0, color=colours.RULE, linewidth=0.7, zorder=1)
         return figure
@@ -187,8 +193,3 @@ def _draw(ax: Axes, line: Line, colour: str) -> None:
     ax.plot(line.steps, line.values, color=colour, linewidth=0.85, alpha=0.85, zorder=2)
     if line.gaps and line.steps:
         ax.plot(line.steps[-1:], line.values[-1:], marker="x", markersize=4, color=colour, zorder=3)
-
-
-def _hue(index: int) -> str:
-    """Colours for lines told apart (Okabe & Ito's set for colour-blind readers)."""
-    return ("#1f5fa8", "#d55e00", "#009e73", "#cc79a7", "#b38600", "#56b4e9", "#3b3f45")[index % 7]

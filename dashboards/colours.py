@@ -11,6 +11,7 @@ _SCALE = {
     1: ((0.0, "#ffffff"), (0.5, "#9cc3e6"), (1.0, "#2c6fb7")),
     -1: ((0.0, "#ffffff"), (0.5, "#f6c08a"), (1.0, "#c9680c")),
 }
+LINES = ("#1f5fa8", "#d55e00", "#009e73", "#cc79a7", "#b38600", "#56b4e9", "#3b3f45")
 FLOOR = 0.12
 """A decided cell is never as pale as nothing."""
 
@@ -25,6 +26,11 @@ def diverging(share: float, *, decided: bool = True) -> str:
         if depth <= high:
             return _mix(pale, deep, (depth - low) / (high - low))
     return stops[-1][1]
+
+
+def line(index: int) -> str:
+    """Colours for lines told apart (after Okabe and Ito's set for colour-blind readers)."""
+    return LINES[index % len(LINES)]
 
 
 def ink_on(background: str) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from dashboards import colours
 from dashboards.accounts import Accounts
-from dashboards.queries import PERCENT, ColumnInfo, Comparison, Slice, level_words
+from dashboards.queries import ColumnInfo, Comparison, Slice
 from dashboards.series import Shape
 from dashboards.stability import Look, Stability, kept
+from dashboards.words import hours, level_words, percent, signed
 from sweeps.analysis.matrix import Cell
 from sweeps.tables import Columns
 
@@ -64,6 +65,11 @@ def view(
         "notes": ARM_NOTES,
         "footnotes": footnotes(comparison, primary),
         "verdicts": _verdicts(comparison),
+        "order": [part.name for part in comparison.in_order],
+        "levels_known": any(c.levels.chance is not None for c in comparison.columns),
+        "searched": any(c.noise.search_sd is not None for c in comparison.columns),
+        "timed": any(c.levels.t_task is not None for c in comparison.columns),
+        "arms": _arm_colours(comparison),
         "stable": _stable_rows(comparison, stable, span),
         "stable_kept": same,
         "stable_said": said,
@@ -93,14 +99,20 @@ def how_to_read(comparison: Comparison) -> list[str]:
         )
     else:
         what = f"Each entry is the mean {metric} of the row's arm minus that of {baseline}, {unit}, {interval}."
+    scope = "All of it holds for these models and this setting only"
+    if len(comparison.slices) > 1:
+        scope = (
+            "All of it holds for these models, this step and this learning rate only: see below which entries keep "
+            "their sign at others"
+        )
+    if any(column.levels.chance is not None for column in comparison.columns):
+        scope += "; a column marked “says little” has a baseline too near to chance or ceiling to show an effect"
     return [
         what,
         "Bold entries are decided: a Student t test, with the noise between seeds (and between searches) pooled over "
         f"the column, excludes zero after Holm's correction for all {family} entries; hatched entries are undecided, "
         "which is not evidence that there is no difference.",
-        "All of it holds for these models, this step and this learning rate only: see below which entries keep "
-        "their sign at others; a column marked “says little” has a baseline too near to chance or ceiling to show "
-        "an effect.",
+        f"{scope}.",
     ]
 
 
@@ -142,7 +154,7 @@ def cell_view(part: Slice, cell: Cell, span: float) -> CellView:
     mark = "†" if cell.diverged else ""
     if cell.value is None:
         return CellView("empty", "", "", "", count, cell.reason or cell.verdict, cell.words, mark)
-    fill = colours.diverging(cell.value / span, decided=cell.decided)
+    fill = colours.diverging(part.gain(cell.value) / span, decided=cell.decided)
     style = f"background-color:{fill};color:{colours.ink_on(fill) if cell.decided else '#57606a'}"
     interval = (
         ""
@@ -171,6 +183,11 @@ def footnotes(comparison: Comparison, part: Slice) -> list[str]:
     return notes
 
 
+def _arm_colours(comparison: Comparison) -> list[tuple[str, str]]:
+    """Which colour an arm's lines have in the training curves of a general sweep."""
+    return [(arm, colours.line(index)) for index, arm in enumerate(comparison.rows)]
+
+
 def _verdicts(comparison: Comparison) -> dict[str, int]:
     counts = {"better": 0, "worse": 0, "undecided": 0, "not run": 0}
     for cell in comparison.primary.matrix.cells:
@@ -182,43 +199,24 @@ def _verdicts(comparison: Comparison) -> dict[str, int]:
 def _stable_rows(comparison: Comparison, stable: Sequence[Stability], span: float) -> list[tuple[str, list[Any]]]:
     by_row: dict[str, list[Any]] = {row: [] for row in comparison.rows}
     for entry in stable:
-        squares = [(_square(look, span), look.decided, _look_words(look)) for look in entry.looks]
+        squares = [(_square(look, span), look.decided, _look_words(look), look.first) for look in entry.looks]
         by_row[entry.row].append((entry, squares))
     return list(by_row.items())
 
 
 def _square(look: Look, span: float) -> str:
-    return "" if look.value is None else colours.diverging(look.value / span, decided=True)
+    return "" if look.gain is None else colours.diverging(look.gain / span, decided=True)
 
 
 def _look_words(look: Look) -> str:
     if look.value is None:
         return f"{look.slice}: {look.reason or 'no value'}"
-    return f"{look.slice}: {signed(look.value)}{', decided' if look.decided else ''}"
-
-
-def signed(value: float | None, unit: str = PERCENT) -> str:
-    """``+12.3`` or ``−0.4`` with a true minus sign; three digits where the unit is not percentage points."""
-    if value is None:
-        return "none"
-    text = f"{value:+.1f}" if unit == PERCENT else f"{value:+.3g}"
-    return text.replace("-", "−")
-
-
-def percent(value: float | None) -> str:
-    return "not known" if value is None else f"{100 * value:.1f} %"
+    return f"{look.slice}: {signed(look.value, look.unit)}{', decided' if look.decided else ''}"
 
 
 def level(value: float | None, column: ColumnInfo) -> str:
     """A level in the column's own unit: a share as per cent."""
     return percent(value) if column.levels.chance is not None else ("none" if value is None else f"{value:.4g}")
-
-
-def hours(value: float) -> str:
-    """Hours for people: seconds and minutes where they are few."""
-    if value * 3600 < 60:
-        return f"{value * 3600:.0f} s"
-    return f"{value * 60:.1f} min" if value < 1 else f"{value:.1f} h"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -9,12 +9,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dashboards.block import analysis_block
 from dashboards.levels import Levels, column_levels
+from dashboards.words import OWN, PERCENT, level_words
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
 from sweeps.analysis.transfer import POINTS, transfer_matrix
@@ -22,7 +22,8 @@ from sweeps.layout import Layout, column_name, find_layout
 from sweeps.scores import measured, results_of
 from sweeps.tables import Columns, read_runs
 
-PERCENT, OWN = "pp", "units of the metric"
+STEPS = ("T/2", "T", "2T", "final")
+"""Steps with a name, in the order of time."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Slice:
         unit: "pp", or "units of the metric" where values do not lie in [0, 1].
         planned: (row, column) -> runs in the plan.
         primary: the slice that the analysis block names.
+        minimise: whether less is better.
     """
 
     name: str
@@ -46,6 +48,11 @@ class Slice:
     unit: str
     planned: Mapping[tuple[str, str], int]
     primary: bool = False
+    minimise: bool = False
+
+    def gain(self, value: float) -> float:
+        """A difference turned so that more is better."""
+        return -value if self.minimise else value
 
     def of(self, cell: Cell) -> str:
         """``n 6``, or ``n 4 of 6`` where planned runs have no value."""
@@ -97,6 +104,18 @@ class Comparison:
         return self.slices[0]
 
     @property
+    def in_order(self) -> list[Slice]:
+        """All slices, by what is fixed and then by step."""
+        settings = list(dict.fromkeys(tuple(sorted(part.where.items())) for part in self.slices))
+        steps = {f"@{step}": index for index, step in enumerate(STEPS)}
+
+        def place(part: Slice) -> tuple[int, int]:
+            fixed = settings.index(tuple(sorted(part.where.items())))
+            return fixed, steps.get("@" + part.metric.partition("@")[2], len(steps))
+
+        return sorted(self.slices, key=place)
+
+    @property
     def is_transfer(self) -> bool:
         """Whether rows are named after columns (a transfer matrix) or arms are just arms."""
         return any(row in {c.name for c in self.columns} for row in self.rows)
@@ -126,7 +145,7 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     rows = [name for name in names if name in arms] or arms
     controls = [arm for arm in arms if arm not in rows]
     alpha = float(block.get("alpha", 0.05))
-    slices = []
+    slices, minimise = [], block.get("goal") == "min"
     for where in _alternatives(runs, layout):
         for name in _landmarks(runs, metric):
             found = results_of(runs, name, replace(layout, where=where), values if name == metric else None)
@@ -134,10 +153,10 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
             shown = [*rows, *(arm for arm in controls if arm in present)]
             found = [*found, *_unplanned(found, shown, names)]
             matrix, unit = _matrix(found, layout.baseline, names, shown, alpha, levels)
-            matrix = _worded(matrix, minimise=block.get("goal") == "min")
+            matrix = _worded(matrix, minimise)
             primary = (name, where) == (metric, layout.where)
             planned = Counter((r.arm, r.task) for r in found if is_planned(r))
-            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, planned, primary))
+            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, planned, primary, minimise))
     slices.sort(key=lambda s: not s.primary)
     columns = [ColumnInfo(name, levels[name], slices[0].matrix.column(name)) for name in names]
     return Comparison(
@@ -185,7 +204,7 @@ def _matrix(
     return replace(matrix, cells=cells, noise=noise), OWN
 
 
-def _worded(matrix: Matrix, *, minimise: bool) -> Matrix:
+def _worded(matrix: Matrix, minimise: bool) -> Matrix:
     """Verdicts by the metric's goal, and reasons without the count of a pair that no run belongs to."""
     turned = {"better": "worse", "worse": "better"} if minimise else {}
     cells = []
@@ -231,7 +250,7 @@ def _config(cells: Sequence[Mapping[str, Any]], layout: Layout, column: str) -> 
 def _landmarks(runs: Columns, metric: str) -> list[str]:
     """The metric, then the same at the other named steps: ``test/accuracy@T`` -> also @T/2, @2T and @final."""
     base, _, at = metric.partition("@")
-    named = [f"{base}@{step}" for step in ("T/2", "T", "2T", "final") if step != (at or "final")]
+    named = [f"{base}@{step}" for step in STEPS if step != (at or "final")]
     return [metric, *(name for name in named if name in runs.metrics)]
 
 
@@ -249,13 +268,3 @@ def _slice_name(metric: str, where: Mapping[str, str]) -> str:
     base, mark, step = metric.partition("@")
     fixed = [f"{factor} {level_words(level)}" for factor, level in where.items()]
     return ", ".join([("final step" if step == "final" else f"step {step}") if mark else base, *fixed])
-
-
-def level_words(level: str) -> str:
-    """A level for people: 0.3333333333333333 is ``1/3``, 1.0 is ``1``."""
-    try:
-        number = float(level)
-    except ValueError:
-        return level
-    fraction = Fraction(number).limit_denominator(16)
-    return str(fraction) if math.isclose(float(fraction), number, rel_tol=1e-3) else f"{number:g}"

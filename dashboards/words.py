@@ -1,0 +1,38 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+PERCENT, OWN = "pp", "units of the metric"
+"""Units of a difference: percentage points where the metric is a share, else the metric's own."""
+
+
+def signed(value: float | None, unit: str = PERCENT) -> str:
+    """``+12.3`` or ``−0.4`` with a true minus sign; three digits where the unit is not percentage points."""
+    if value is None:
+        return "none"
+    text = f"{value:+.1f}" if unit == PERCENT else f"{value:+.3g}"
+    return ("0.0" if text in ("+0.0", "-0.0") else text).replace("-", "−")
+
+
+def percent(value: float | None) -> str:
+    return "not known" if value is None else f"{100 * value:.1f} %"
+
+
+def hours(value: float) -> str:
+    """Hours for people: seconds and minutes where they are few."""
+    if value * 3600 < 60:
+        return f"{value * 3600:.0f} s"
+    return f"{value * 60:.1f} min" if value < 1 else f"{value:.1f} h"
+
+
+def level_words(level: str) -> str:
+    """A factor's level for people: 0.3333333333333333 is ``1/3``, 1.0 is ``1``."""
+    try:
+        number = float(level)
+        fraction = Fraction(number).limit_denominator(16)
+    except (ValueError, OverflowError):
+        return level
+    return str(fraction) if math.isclose(float(fraction), number, rel_tol=1e-3) else f"{number:g}"
