@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,13 +17,17 @@ from models.transformer import Transformer
 _ROWS = 16_384  # tokens of all members in one forward pass; larger passes leave the cache and are slower
 
 
-def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
+def _summed_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy summed over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
     flat = functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=UNSCORED, reduction="none"
     )
-    counts = (targets != UNSCORED).sum(dim=(1, 2))
-    return flat.view(targets.shape[0], -1).sum(dim=1) / counts
+    return flat.view(targets.shape[0], -1).sum(dim=1)
+
+
+def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
+    return _summed_losses(logits, targets) / (targets != UNSCORED).sum(dim=(1, 2))
 
 
 @torch.no_grad()
@@ -33,6 +38,19 @@ def hits(logits: Tensor, targets: Tensor, *, by_sequence: bool) -> tuple[Tensor,
     if by_sequence:
         return (right == scored).long(), torch.ones_like(scored)
     return right, scored
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One member on one set.
+
+    Attributes:
+        loss: mean cross-entropy in nats a scored prediction.
+        accuracy: None -> over all, and class -> accuracy for the classes that occur.
+    """
+
+    loss: float
+    accuracy: dict[str | None, float]
 
 
 class HeldOut:
@@ -47,19 +65,24 @@ class HeldOut:
         self._classes: Sequence[str] = task.config.classes
 
     @torch.no_grad()
-    def accuracies(self, model: Transformer) -> list[dict[str | None, float]]:
-        """For each member: None -> accuracy, and class -> accuracy for the classes that occur."""
+    def scores(self, model: Transformer) -> list[Scores]:
+        """Each member's scores on its set."""
         members = len(self._examples.sizes)
         places = torch.arange(self._size).expand(members, -1)
         right, counted = [], []
+        losses, predictions = torch.zeros(members, dtype=torch.float64), torch.zeros(members, dtype=torch.int64)
         chunk = max(1, _ROWS // (members * self._examples.length))
         for start in range(0, self._size, chunk):
             batch = self._examples.batch(places[:, start : start + chunk])
-            found = hits(model(batch.tokens, batch.positions), batch.targets, by_sequence=self._by_sequence)
+            logits = model(batch.tokens, batch.positions)
+            losses += _summed_losses(logits, batch.targets)
+            predictions += (batch.targets != UNSCORED).sum(dim=(1, 2))
+            found = hits(logits, batch.targets, by_sequence=self._by_sequence)
             right.append(found[0])
             counted.append(found[1])
         klass = self._examples.klass[self._examples.rows(places)].numpy()
-        return self._tables(torch.cat(right, dim=1).numpy(), torch.cat(counted, dim=1).numpy(), klass)
+        tables = self._tables(torch.cat(right, dim=1).numpy(), torch.cat(counted, dim=1).numpy(), klass)
+        return [Scores(loss, table) for loss, table in zip((losses / predictions).tolist(), tables, strict=True)]
 
     def _tables(self, right: np.ndarray, counted: np.ndarray, klass: np.ndarray) -> list[dict[str | None, float]]:
         found: list[dict[str | None, float]] = []

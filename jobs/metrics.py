@@ -22,6 +22,11 @@ def accuracy(split: str, klass: str | None = None) -> str:
     return f"{split}/accuracy" if klass is None else f"{split}/accuracy/{klass}"
 
 
+def loss(split: str) -> str:
+    """``validation/loss``: mean cross-entropy in nats a scored prediction."""
+    return f"{split}/loss"
+
+
 def at_landmark(split: str, landmark: str) -> str:
     """Key of a run's summary: accuracy at a step with a name, ``test/accuracy@T/2``."""
     return f"{split}/accuracy@{landmark}"

@@ -130,12 +130,13 @@ class PackLoop:
         """Look at the held-out sets for these runs; a run's value is the mean over its surviving models."""
         rows: dict[int, dict[str, float]] = {n: {} for n in due}
         for split in sorted({split for n in due for split in self._configs[n].evaluate.splits}):
-            tables = self._split(split).accuracies(self._program.stack.model)
+            scores = self._split(split).scores(self._program.stack.model)
             for n in due:
                 if split in self._configs[n].evaluate.splits:
                     who = self._state.survivors(n).tolist()
-                    for klass in tables[who[0]]:
-                        values = [tables[p][klass] for p in who if klass in tables[p]]
+                    rows[n][metrics.loss(split)] = sum(scores[p].loss for p in who) / len(who)
+                    for klass in scores[who[0]].accuracy:
+                        values = [scores[p].accuracy[klass] for p in who if klass in scores[p].accuracy]
                         rows[n][metrics.accuracy(split, klass)] = sum(values) / len(values)
         for n in due:
             sums = self._state.take(n)

@@ -201,12 +201,18 @@ class SearchConfig(TrainConfig):
     def _one_place(self) -> Self:
         if self.model.share != "shared":
             raise ValueError("a search says search.share, not model.share; move it there")
-        searched = ("mlp",) if self.search.where == "mlp" else ("mlp", "attention")
-        stray = [slot for slot in self.model.transformer(self.task).searched() if slot not in searched]
-        if stray or (self.search.where != "attention" and self.model.activation != FixedActivation()):
+        where, model = self.search.where, self.model
+        overwritten = []
+        if model.activation != FixedActivation() and where != "attention":
+            overwritten.append("model.activation")
+        if model.attention.activation != AttentionSection().activation and where != "mlp":
+            overwritten.append("model.attention.activation")
+        if overwritten:
+            raise ValueError(f"search.where={where!r} decides what is there; drop {' and '.join(overwritten)}")
+        stray = list(model.transformer(self.task).searched())
+        if stray:
             raise ValueError(
-                f"search.where={self.search.where!r} decides what is searched; drop model.activation and leave kinds "
-                f"'learned' and 'scaled_gelu' to the runs that consume the search"
+                f"slot {stray[0]!r} is 'learned', but search.where={where!r}; searched slots are named by search.where"
             )
         return self
 

@@ -54,7 +54,8 @@ def test_accuracy_is_what_the_task_itself_scores(config: TaskConfig, monkeypatch
     )
     seeds = [1, 0, 1]
     monkeypatch.setattr("jobs.evaluation._ROWS", 100)
-    tables = HeldOut(task, one_set(task, "test", seeds)).accuracies(model)
+    scores = HeldOut(task, one_set(task, "test", seeds)).scores(model)
+    tables = [score.accuracy for score in scores]
     for member, seed in enumerate(seeds):
         examples = task.dataset("test", seed)
         tokens = torch.from_numpy(examples.tokens).long()[:, :-1].expand(3, -1, -1)
@@ -63,3 +64,8 @@ def test_accuracy_is_what_the_task_itself_scores(config: TaskConfig, monkeypatch
         expected: dict[str, Any] = score(predicted == examples.targets, examples, config.metric, config.classes)
         ours = {"accuracy" if k is None else f"accuracy/{k}": v for k, v in tables[member].items()}
         assert ours == pytest.approx(expected)
+        with torch.no_grad():
+            logits, scored = model(tokens)[member], torch.from_numpy(examples.scored)
+        targets = torch.from_numpy(examples.targets).long()
+        loss = torch.nn.functional.cross_entropy(logits[scored].double(), targets[scored])
+        assert scores[member].loss == pytest.approx(float(loss), rel=1e-5)

@@ -87,6 +87,21 @@ def test_what_is_left_at_its_default_does_not_count() -> None:
         ("search", {"model": {"activation": {"kind": "learned"}}}, "drop model.activation"),
         ("search", {"model": {"activation": {"kind": "relu"}}}, "drop model.activation"),
         ("search", {"search": {"holdout": 1}}, "less than 1"),
+        (
+            "search",
+            {"search": {"where": "attention"}, "model": {"activation": {"kind": "learned"}}},
+            "slot 'mlp' is 'learned', but search.where='attention'",
+        ),
+        (
+            "search",
+            {"model": {"attention": {"kernel": "spline", "activation": {"kind": "learned"}}}},
+            "slot 'attention' is 'learned', but search.where='mlp'",
+        ),
+        (
+            "search",
+            {"search": {"where": "both"}, "model": {"attention": {"kernel": "spline", "activation": {"kind": "relu"}}}},
+            "drop model.attention.activation",
+        ),
     ],
 )
 def test_mistakes_are_told_when_the_config_is_read(name: str, changes: dict[str, Any], told: str) -> None:
