@@ -75,7 +75,7 @@ def find_layout(runs: Columns, block: Mapping[str, Any] | None = None) -> Layout
     if chosen.get("column"):
         columns = (str(chosen["column"]),)
     else:
-        columns = ("task",) if "task" in free else tuple(name for name in free if name not in fixed)
+        columns = ("task",) if "task" in levels and arm != "task" else tuple(name for name in free if name not in fixed)
     for name in free:
         if name not in columns and name not in fixed and (level := _first_level(runs, stage, name)) is not None:
             fixed[name] = level
