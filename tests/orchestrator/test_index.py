@@ -181,7 +181,7 @@ MOUNTS = """\
 /dev/sda / ext4 rw 0 0
 server:/home /home nfs4 rw 0 0
 /dev/sdb /home/local xfs rw 0 0
-tmpfs /a\040b tmpfs rw 0 0
+tmpfs /a\\040b tmpfs rw 0 0
 """
 
 

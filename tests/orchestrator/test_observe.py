@@ -162,7 +162,7 @@ def test_a_requeued_jobs_own_next_attempt_is_found(two: Two, lab: ModuleType) ->
     launch = read_json(first.launch)
     close_attempt(first, by="shim", outcome="preempted")
     second.path.mkdir()
-    decide_file(second.launch, {**launch, "attempt": 2, "name": job_name(pack, 2)})
+    decide_file(second.launch, {**(launch or {}), "attempt": 2, "name": job_name(pack, 2)})
     decide_file(second.claimed, {"time": 0, "job": f"{job_name(pack, 1)}/1/1", "host": "h", "pid": 1})
     report = loop.tick()
     assert (report.in_flight, report.acted.launched) == (1, 0)
@@ -179,7 +179,7 @@ def test_jobs_of_another_backend_are_left_alone(two: Two, lab: ModuleType) -> No
     two.loop().tick()
     (folder,) = two.workspace.submissions.iterdir()
     answer = read_json(folder / "answer.json")
-    (folder / "answer.json").write_bytes(orjson.dumps({**answer, "backend": "slurm"}))
+    (folder / "answer.json").write_bytes(orjson.dumps({**(answer or {}), "backend": "slurm"}))
     loop = two.loop()
     polls = two.fake.calls().get("poll", 0)
     for _ in range(3):
