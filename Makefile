@@ -20,7 +20,7 @@ slurm: $(VENV)/.dev  ## the tests that need a real Slurm: brings one up on this 
 	@bash tests/slurm/run.sh
 
 check: $(VENV)/.dev  ## format, lint, types, import order
-	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/lint-imports --no-timing && $(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/lint-imports --no-logo --no-cache && $(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.dev  ## ratios against floors measured in the same run
 	@$(BIN)/python tests/benchmarks/run.py

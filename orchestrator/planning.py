@@ -12,7 +12,7 @@ from sweeps.design import Design, PackPlan
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.pack import assign
-from sweeps.plan_file import digest_of, plan_lines, read_plan
+from sweeps.plan_file import digest_of, plan_bytes, read_plan
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Prepared:
     """A design that is ready to be written.
 
     Attributes:
-        lines: of ``plan.jsonl``.
+        content: of ``plan.jsonl``.
         changed: the plan on disk is another one (or there is none).
         unlisted: runs of the plan on disk that this one no longer lists. They are not cancelled.
     """
 
     design: Design
-    lines: list[bytes] = field(repr=False)
+    content: bytes = field(repr=False)
     changed: bool
     unlisted: tuple[str, ...] = ()
 
@@ -42,16 +42,21 @@ def prepare(space: Workspace, source: str, overrides: Sequence[str] = ()) -> Pre
         SweepError: every mistake in the file and the overrides.
     """
     design = expand(load_sweep(source, overrides))
-    design = assign(design, _carriers(space, design))
-    lines = plan_lines(design)
     old = plan_digest(space, design.name)
+    content = plan_bytes(design)
+    if _digest(content) == old:
+        return Prepared(design, content, changed=False)  # nothing to look for: it was all said before
+    carried = _carriers(space, design)
+    if carried:
+        design = assign(design, carried)
+        content = plan_bytes(design)
     unlisted: tuple[str, ...] = ()
-    changed = digest_of(lines[0]) != old
+    changed = _digest(content) != old
     if changed and old is not None:
         listed = {run.id for run in design.runs}
         with open(space.plan(design.name), "rb") as file:
             unlisted = tuple(run for run in read_plan(file).runs if run not in listed)
-    return Prepared(design, lines, changed, unlisted)
+    return Prepared(design, content, changed, unlisted)
 
 
 def _carriers(space: Workspace, design: Design) -> dict[str, PackPlan]:
@@ -92,9 +97,12 @@ def commit(space: Workspace, prepared: Prepared) -> None:
         history = space.plan_history(prepared.name)
         history.mkdir(exist_ok=True)
         old = path.read_bytes()
-        digest = digest_of(old.partition(b"\n")[0]) or "unknown"
-        replace_file(history / f"{digest[:15]}.jsonl", old)
-    replace_file(path, b"".join(prepared.lines))
+        replace_file(history / f"{(_digest(old) or 'unknown')[:15]}.jsonl", old)
+    replace_file(path, prepared.content)
+
+
+def _digest(content: bytes) -> str | None:
+    return digest_of(content.partition(b"\n")[0])
 
 
 def freeze_analysis(space: Workspace, prepared: Prepared) -> bool:
