@@ -27,6 +27,7 @@ from jobs.facts import (
     read_facts,
     read_heartbeat,
 )
+from jobs.session import Session
 from jobs.state import read_pack
 from jobs.workspace import AttemptDir
 
@@ -344,6 +345,23 @@ def test_an_exception_is_classed_and_what_had_finished_stays(
     assert record.step == 4
     assert "Traceback" in capfd.readouterr().err, "the log has it all"
     assert set(pack.finished()) == {pack.runs[1]}
+
+
+def test_a_crash_after_being_given_up_adds_nothing(
+    make_pack: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = make_pack({"steps": 9})
+    attempt = pack.launch()
+
+    def crash(session: Session) -> None:
+        session.finish(pack.runs[0], 9, "completed", {})
+        give_up(attempt)
+        raise ValueError("too late")
+
+    monkeypatch.setattr("jobs.toy.run", crash)
+    assert pack.run_here(attempt) == 1
+    assert closed(attempt) == ("lost", FailureClass.LOST)
+    assert pack.facts(1) == []
 
 
 def test_a_pack_whose_runs_all_diverge(make_pack: Callable[..., Any]) -> None:
