@@ -25,27 +25,31 @@ _Z, _Z_WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 _Z_WEIGHTS = _Z_WEIGHTS / math.sqrt(2 * math.pi)
 
 
-def adjusted_p(statistics: Sequence[float], dfs: Sequence[float], loadings: Sequence[float]) -> list[float]:
-    """Two-sided family-wise p-value of each contrast.
+def adjusted_p(
+    statistics: Sequence[float], dfs: Sequence[float], loadings: Sequence[float], *, one_sided: bool = False
+) -> list[float]:
+    """Family-wise p-value of each contrast.
 
     Args:
         statistics: t of each arm against the baseline.
         dfs: degrees of freedom of each; inf for a known sigma.
         loadings: b_i = sqrt(v_b / (v_b + v_i)), in [0, 1).
+        one_sided: test for larger means only, P(max_j T_j >= t_i).
 
     Returns:
         P(max_j |T_j| >= |t_i|) under the global null, never below the unadjusted p nor above Bonferroni's.
     """
     b = np.asarray(loadings, dtype=float)
-    return [_adjust(t, df, b) for t, df in zip(statistics, dfs, strict=True)]
+    return [_adjust(t, df, b, one_sided) for t, df in zip(statistics, dfs, strict=True)]
 
 
-def _adjust(t: float, df: float, loadings: Array) -> float:
-    alone = student.two_sided_p(t, df)
+def _adjust(t: float, df: float, loadings: Array, one_sided: bool) -> float:
+    alone = student.upper_p(t, df) if one_sided else student.two_sided_p(t, df)
     bonferroni = min(1.0, len(loadings) * alone)
     if alone < _FAR or len(loadings) == 1:
         return bonferroni
-    return min(bonferroni, max(alone, exceedance(abs(t), df, loadings)))
+    joint = exceedance(t if one_sided else abs(t), df, loadings, one_sided=one_sided)
+    return min(bonferroni, max(alone, joint))
 
 
 def critical_value(alpha: float, df: float, loadings: Sequence[float]) -> float:
@@ -57,13 +61,15 @@ def critical_value(alpha: float, df: float, loadings: Sequence[float]) -> float:
     return student.solve(lambda c: exceedance(c, df, b) - alpha, low * 0.999, high)
 
 
-def exceedance(threshold: float, df: float, loadings: Array) -> float:
-    """P(max_j |T_j| >= threshold) for T_j = (b_j Z_0 + sqrt(1 - b_j^2) Z_j) / s."""
+def exceedance(threshold: float, df: float, loadings: Array, *, one_sided: bool = False) -> float:
+    """P(max_j |T_j| >= threshold) for T_j = (b_j Z_0 + sqrt(1 - b_j^2) Z_j) / s; without || if one-sided."""
     scales, weights = student.chi_nodes(df)
     b, counts = np.unique(loadings, return_counts=True)
-    rest = np.sqrt(1 - b**2)
+    rest = np.sqrt(np.maximum(1 - b**2, 1e-8))
     cut = threshold * scales[:, None, None]
-    tail = special.ndtr((b * _Z[None, :, None] - cut) / rest) + special.ndtr((-b * _Z[None, :, None] - cut) / rest)
+    tail = special.ndtr((b * _Z[None, :, None] - cut) / rest)
+    if not one_sided:
+        tail = tail + special.ndtr((-b * _Z[None, :, None] - cut) / rest)
     with np.errstate(divide="ignore"):
         beyond = -np.expm1(np.sum(counts * np.log1p(-np.minimum(tail, 1.0)), axis=-1))
     return float(weights @ (beyond @ _Z_WEIGHTS))

@@ -101,7 +101,7 @@ class Column:
     baseline: float | None = None
     n_baseline: int = 0
     seed_sd: float | None = None
-    seed_df: int = 0
+    seed_df: float = 0
     search_sd: float | None = None
     search_df: int = 0
     chance: float | None = None

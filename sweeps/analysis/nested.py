@@ -30,7 +30,7 @@ class Components:
     """
 
     seed_mean_square: float | None
-    seed_df: int
+    seed_df: float
     search_mean_square: float | None
     search_df: int
     per_search: float
@@ -49,10 +49,17 @@ class Components:
 
 @dataclass(frozen=True)
 class Variance:
-    """Variance of a difference of means, with Satterthwaite's degrees of freedom."""
+    """Variance of a difference of means, with Satterthwaite's degrees of freedom.
+
+    Attributes:
+        value: of the difference.
+        df: degrees of freedom; inf where sigma is known.
+        baseline_share: share of ``value`` that is the baseline's mean, common to all contrasts.
+    """
 
     value: float
     df: float
+    baseline_share: float = 0.5
 
 
 def components(arms: Sequence[Arm]) -> Components:
@@ -105,7 +112,12 @@ def seed_factor(arm: Arm, baseline: Arm) -> float:
 
 
 def difference_variance(
-    arm: Arm, baseline: Arm, pooled: Components, own: Components | None = None, own_baseline: Components | None = None
+    arm: Arm,
+    baseline: Arm,
+    pooled: Components,
+    own: Components | None = None,
+    own_baseline: Components | None = None,
+    inflation: float = 1.0,
 ) -> Variance | None:
     """Variance of mean(arm) - mean(baseline); None where the data cannot give it.
 
@@ -118,6 +130,7 @@ def difference_variance(
         pooled: mean squares of the column.
         own: mean squares that replace the pooled ones on the arm's side (those that are not None).
         own_baseline: the same on the baseline's side; its seed mean square only.
+        inflation: factor on the arm's seed variance, for an arm whose own noise cannot be seen.
     """
     if pooled.seed_mean_square is None:
         return None
@@ -133,8 +146,10 @@ def difference_variance(
         search_part = sum((n / sum(sizes)) ** 2 for n in sizes) / source.per_search
         square = max(source.search_mean_square, arm_seeds.mean_square)
         parts.append((search_part, _Estimate("searches", square, source.search_df)))
-    parts.append((max(0.0, factor - base_part - search_part), arm_seeds))
-    return _satterthwaite(parts)
+    parts.append((inflation * max(0.0, factor - base_part - search_part), arm_seeds))
+    found = _satterthwaite(parts)
+    share = base_part * base_seeds.mean_square / found.value if found.value > 0 else 0.5
+    return Variance(found.value, found.df, min(1.0, share))
 
 
 def is_searched(arm: Arm) -> bool:
@@ -145,7 +160,7 @@ def is_searched(arm: Arm) -> bool:
 class _Estimate:
     name: str
     mean_square: float
-    df: int
+    df: float
 
 
 def _own_seeds(name: str, own: Components | None) -> _Estimate | None:

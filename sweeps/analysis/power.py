@@ -67,6 +67,29 @@ def seeds_for(effect: float, sigma: float, alpha: float = 0.05, wanted: float = 
     return high
 
 
+def runs_to_decide(
+    difference: float, standard_error: float, df: float, now: int, alpha: float, *, wanted: float = 0.8, most: int = 200
+) -> int | None:
+    """About how many more runs a side would decide, if the difference seen were the true one.
+
+    Args:
+        difference: seen.
+        standard_error: with ``now`` runs a side; taken to fall as 1 / sqrt(runs).
+        df: its degrees of freedom; taken to grow as runs - 1.
+        now: runs a side (of the unit that is to be added).
+        alpha: level of the single test.
+        wanted: power.
+        most: where to give up; None then.
+    """
+    per_run = df / (now - 1) if now > 1 else df
+    for more in range(1, most + 1):
+        n = now + more
+        error = standard_error * math.sqrt(now / n)
+        if _power(abs(difference) / error, per_run * (n - 1), alpha, points=300) >= wanted:
+            return more
+    return None
+
+
 def power_line(n_seeds: int, arms: int, sigma: float | None = None, alpha: float = 0.05) -> str:
     """The line a plan prints before a GPU-hour is spent.
 
@@ -90,8 +113,8 @@ def power_line(n_seeds: int, arms: int, sigma: float | None = None, alpha: float
     )
 
 
-def _power(noncentrality: float, df: float, alpha: float) -> float:
-    scales, weights = student.chi_nodes(df, 2000)
+def _power(noncentrality: float, df: float, alpha: float, points: int = 2000) -> float:
+    scales, weights = student.chi_nodes(df, points)
     cut = student.critical(alpha / 2, df) * scales
     found = student.normal_upper(cut - noncentrality) + student.normal_upper(cut + noncentrality)
     return float(weights @ np.asarray(found))

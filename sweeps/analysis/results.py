@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from sweeps.analysis.errors import AnalysisError
 
@@ -80,6 +81,24 @@ def without_value(results: Iterable[Result]) -> str:
     """Words for the runs that gave no value: ``2 running, 1 failed: nan at step 40``; empty if none."""
     reasons = Counter(r.reason or "no reason given" for r in results if r.value is None)
     return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+
+
+def by_search(found: Iterable[Result]) -> dict[int | None, dict[int, float]]:
+    """Search -> seed -> value, of the results that have one, in a fixed order."""
+    having = [(r.search, r.seed, r.value) for r in found if r.value is not None]
+    having.sort(key=lambda r: (r[0] is not None, r[0] or 0, r[1]))
+    return {s: {seed: value for _, seed, value in group} for s, group in groupby(having, key=lambda r: r[0])}
+
+
+def at_chance(result: Result, chance: float | None) -> Result:
+    """A diverged run counts at chance; where chance is not known its own value stands, or a reason does."""
+    if not result.diverged:
+        return result
+    if chance is not None:
+        return replace(result, value=chance)
+    if result.value is None:
+        return replace(result, reason=f"{result.reason or 'diverged'} (no chance level to count it at)")
+    return result
 
 
 def is_planned(result: Result) -> bool:

@@ -16,16 +16,15 @@ a second family of their own, likewise complete.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from sweeps.analysis import nested, student
 from sweeps.analysis.corrections import adjust, holm_levels
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.nested import Arm, Components, Variance
-from sweeps.analysis.results import Result, checked, is_planned, one_scale, without_value
+from sweeps.analysis.results import Result, at_chance, by_search, checked, is_planned, one_scale, without_value
 
 NOISIER = 0.01
 """Level of the F test by which an arm counts as noisier than its column."""
@@ -65,7 +64,7 @@ def transfer_matrix(
     """
     chance, ceiling = chance or {}, ceiling or {}
     _check_arguments(baseline, columns, rows, alpha)
-    kept = [_at_chance(r, chance.get(r.task)) for r in checked(results)]
+    kept = [at_chance(r, chance.get(r.task)) for r in checked(results)]
     one_scale(kept)
     _check_range(kept)
     absent = _absent_runs(kept, columns)
@@ -74,7 +73,7 @@ def transfer_matrix(
         by_cell.setdefault((result.arm, result.task), []).append(result)
     cells, noise = {}, []
     for task in columns:
-        arms = {arm: _values(found) for (arm, t), found in by_cell.items() if t == task}
+        arms = {arm: by_search(found) for (arm, t), found in by_cell.items() if t == task}
         arms = {arm: values for arm, values in sorted(arms.items()) if values}
         pooled = nested.components(list(arms.values()))
         noise.append(_column(task, arms.get(baseline), pooled, chance.get(task), ceiling.get(task, 1.0), alpha))
@@ -115,7 +114,7 @@ def _cell(
         return replace(cell, value=0.0, low=0.0, high=0.0, reason="the baseline itself", verdict="baseline")
     value = nested.mean(arm) - nested.mean(arms[baseline])
     cell = replace(cell, value=POINTS * value)
-    survivors = _values([r for r in found if not r.diverged])
+    survivors = by_search([r for r in found if not r.diverged])
     if cell.diverged and survivors:
         cell = replace(
             cell,
@@ -244,23 +243,6 @@ def _column(
     if place > 0.95 or level + half >= ceiling:
         return replace(column, informative=False, why=f"the baseline ({level:.3f}) is near the ceiling ({ceiling:g})")
     return replace(column, informative=True, why="the baseline lies clearly between chance and ceiling")
-
-
-def _values(found: Iterable[Result]) -> dict[int | None, dict[int, float]]:
-    """Search -> seed -> value, of the results that have one, in a fixed order."""
-    having = [(r.search, r.seed, r.value) for r in found if r.value is not None]
-    having.sort(key=lambda r: (r[0] is not None, r[0] or 0, r[1]))
-    return {s: {seed: value for _, seed, value in group} for s, group in groupby(having, key=lambda r: r[0])}
-
-
-def _at_chance(result: Result, chance: float | None) -> Result:
-    if not result.diverged:
-        return result
-    if chance is not None:
-        return replace(result, value=chance)
-    if result.value is None:
-        return replace(result, reason=f"{result.reason or 'diverged'} (no chance level to count it at)")
-    return result
 
 
 def _gaps(found: list[Result], absent: int) -> str:

@@ -50,3 +50,11 @@ def test_p_lies_between_the_plain_and_bonferronis_however_far_out():
 def test_each_contrast_may_have_its_own_degrees_of_freedom():
     few, many = adjusted_p([4.0, 4.0], [3, 30], [HALF, HALF])
     assert few > many
+
+
+def test_one_sided_agrees_with_scipy():
+    rng = np.random.default_rng(2)
+    groups = [rng.standard_normal(4) + 0.5 * i for i in range(4)]
+    theirs = stats.dunnett(*groups[1:], control=groups[0], alternative="greater", rng=np.random.default_rng(1))
+    ours = adjusted_p(theirs.statistic, [12] * 3, [HALF] * 3, one_sided=True)
+    np.testing.assert_allclose(ours, theirs.pvalue, atol=2e-4)
