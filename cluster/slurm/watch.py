@@ -1,0 +1,285 @@
+"""What became of jobs: one squeue and at most one sacct a look, whatever the number of jobs.
+
+Silence decides nothing. A job is over when squeue or sacct says a final word about *our* job (name and comment are
+checked: ids are given again), or gone when both have answered, again and again, that there is none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from cluster.backend import JobHandle, JobReport, JobState
+from cluster.slurm.batches import Batches
+from cluster.slurm.commands import Answer, Backoff, Commands
+from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, AccountRow, QueueRow, account_rows, queue_rows
+from cluster.slurm.states import look_up, waiting
+from cluster.slurm.verdict import verdict_of
+
+GONE_AFTER_S = 60.0
+"""Both sources must say for so long, and at least twice, that there is no such job."""
+RUNAWAY_AFTER_S = 900.0
+"""The queue does not know it and accounting says RUNNING for ever: a controller that lost its memory."""
+FINAL_AFTER_S = 90.0
+"""How long to wait for accounting's details about a job that the queue says is over."""
+MOST_IDS = 300
+"""Ids of single elements in one sacct call; beyond that whole arrays are asked for."""
+
+ENDED_OR_GONE = (JobState.ENDED, JobState.GONE)
+
+
+@dataclass
+class _Track:
+    """One handle."""
+
+    report: JobReport = field(default_factory=lambda: JobReport(JobState.UNKNOWN, reason="not looked up yet"))
+    seen: float | None = None
+    """When a source last spoke of it."""
+    array: str = ""
+    """Name of the array it belongs to, as the queue last showed it."""
+    word: str = ""
+    """The last word that a source had for it."""
+    missing: float | None = None
+    """Since when neither source knows it, without a break."""
+    misses: int = 0
+    ended: float | None = None
+    final: bool = False
+
+
+class Watcher:
+    """Looks for one backend.
+
+    Args:
+        user: whose jobs to ask for; default: ours.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        commands: Commands,
+        batches: Batches,
+        *,
+        user: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._commands = commands
+        self._batches = batches
+        self._user = user
+        self._clock = clock
+        self._tracks: dict[JobHandle, _Track] = {}
+        self._backoff = Backoff(15.0, 300.0, clock)
+        self._accounts_backoff = Backoff(15.0, 300.0, clock)
+        self.accounting = True
+        self.notices: list[str] = []
+        """What a person should read once (no accounting here)."""
+        self.queued = 0
+        """Jobs of ours in the queue at the last look, ..."""
+        self.looks = 0
+        """... and how often the queue was looked at."""
+        self.stuck: dict[JobHandle, QueueRow] = {}
+        """Jobs that wait for something that will not happen."""
+
+    def look(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
+        """A report for each; from memory where it is too early to ask again."""
+        tracks = {handle: self._tracks.setdefault(handle, _Track()) for handle in handles}
+        self._tracks = tracks
+        asked = [handle for handle, track in tracks.items() if not track.final]
+        if asked and not self._backoff.resting and self._commands.looks.take():
+            self._ask(asked)
+        return {handle: self._told(track) for handle, track in tracks.items()}
+
+    def mark_cancelled(self, handle: JobHandle) -> None:
+        """We took a waiting element out of the queue: Slurm keeps no record of it, so we say it."""
+        track = self._tracks.setdefault(handle, _Track())
+        track.report = JobReport(JobState.ENDED, "CANCELLED", "cancelled", reason="cancelled by us while it waited")
+        track.final = True
+
+    def array_of(self, handle: JobHandle) -> str:
+        """Name of the array a live job belongs to, "" where the queue has not shown it."""
+        track = self._tracks.get(handle)
+        return track.array if track is not None else ""
+
+    def state_of(self, handle: JobHandle) -> JobState:
+        """The state at the last look."""
+        track = self._tracks.get(handle)
+        return track.report.state if track is not None else JobState.UNKNOWN
+
+    # Asking
+
+    def _ask(self, handles: Sequence[JobHandle]) -> None:
+        answer = self.queue()
+        if not answer.ok:
+            pause = self._backoff.failed()
+            for handle in handles:
+                self._unknown(handle, f"the controller does not answer ({answer.trouble}); again in {pause:.0f} s")
+            return
+        self._backoff.succeeded()
+        self.looks += 1
+        rows = self.rows(answer.out)
+        self.queued = sum(1 for row in rows.values() if look_up(row.word)[0] not in ENDED_OR_GONE)
+        self.stuck = {}
+        unclear: list[JobHandle] = []
+        for handle in handles:
+            row = rows.get((handle.id, handle.name))
+            if row is None or self._take_queue_row(handle, row):
+                unclear.append(handle)
+        if unclear:
+            self._account(unclear, rows)
+
+    def queue(self) -> Answer:
+        """One squeue about all jobs of the user."""
+        return self._commands("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS)
+
+    def note(self, handle: JobHandle, row: QueueRow) -> None:
+        """The queue has shown this row of a job."""
+        self._tracks.setdefault(handle, _Track())
+        self._take_queue_row(handle, row)
+
+    def rows(self, text: str) -> dict[tuple[str, str], QueueRow]:
+        """(id, our name) -> row, for jobs of ours. A live row goes before an ended one of the same id."""
+        found: dict[tuple[str, str], QueueRow] = {}
+        for row in queue_rows(text):
+            name = self._our_name(row.id, row.name, row.comment)
+            if name is None:
+                continue
+            key = row.id, name
+            if key not in found or look_up(found[key].word)[0] in ENDED_OR_GONE:
+                found[key] = row
+        return found
+
+    def _our_name(self, id: str, array: str, comment: str) -> str | None:
+        _, _, task = id.partition("_")
+        return self._batches.name_of(array, int(task), comment) if task else None
+
+    def _take_queue_row(self, handle: JobHandle, row: QueueRow) -> bool:
+        """Note what squeue says. True: it is over, and accounting may know more."""
+        track = self._tracks[handle]
+        now = self._clock()
+        track.seen, track.word, track.missing, track.misses, track.array = now, row.word, None, 0, row.name
+        state, cause = look_up(row.word)
+        details = {"node": row.nodes} if row.nodes else {}
+        if state in ENDED_OR_GONE:
+            track.ended = track.ended if track.ended is not None else now
+            track.report = self._by_record(
+                handle, JobReport(state, row.word, cause, reason=_reason(row.reason), details=details)
+            )
+            track.final = row.word == "COMPLETED" or now - track.ended > FINAL_AFTER_S
+            return not track.final
+        track.ended = None
+        reason = _reason(row.reason)
+        if state is JobState.QUEUED:
+            why = waiting(row.reason)
+            reason = why.words
+            details["slurm_reason"] = row.reason
+            if why.never or why.release:
+                self.stuck[handle] = row
+        elif state is JobState.UNKNOWN:
+            reason = f"Slurm says {row.word}, which is not in our table"
+        track.report = JobReport(state, row.word, cause, reason=reason, details=details)
+        return False
+
+    # Accounting
+
+    def _account(self, handles: Sequence[JobHandle], queue: Mapping[tuple[str, str], QueueRow]) -> None:
+        """Ask accounting about jobs that the queue does not know, or knows as over."""
+        absent = [handle for handle in handles if (handle.id, handle.name) not in queue]
+        if not self.accounting:
+            for handle in absent:
+                self._missing(handle, "the queue does not know it, and this site keeps no accounts")
+            return
+        if self._accounts_backoff.resting or not self._commands.looks.take():
+            for handle in absent:
+                self._unknown(handle, "not in the queue; accounting was not asked just now")
+            return
+        answer = self._commands(
+            "sacct", "-n", "-P", "-D", "-S", self.since(), "-j", _ids(handles), "-o", ACCOUNT_FIELDS
+        )
+        if not answer.ok:
+            self._no_accounts(answer, absent)
+            return
+        self._accounts_backoff.succeeded()
+        runs: dict[tuple[str, str], list[AccountRow]] = {}
+        for row in account_rows(answer.out):
+            name = self._our_name(row.id, row.name, row.comment)
+            if name is not None:
+                runs.setdefault((row.id, name), []).append(row)
+        for handle in handles:
+            found = runs.get((handle.id, handle.name))
+            if found:
+                self._take_account(handle, found, absent=(handle.id, handle.name) not in queue)
+            elif (handle.id, handle.name) not in queue:
+                self._missing(handle, "neither the queue nor accounting knows it")
+
+    def _no_accounts(self, answer: Answer, absent: Iterable[JobHandle]) -> None:
+        if "accounting storage is disabled" in answer.err:
+            self.accounting = False
+            self.notices.append("this site keeps no accounts: states come from squeue and from our own end markers")
+            for handle in absent:
+                self._missing(handle, "the queue does not know it, and this site keeps no accounts")
+            return
+        self._accounts_backoff.failed()
+        for handle in absent:
+            self._unknown(handle, f"not in the queue, and accounting does not answer ({answer.trouble})")
+
+    def since(self) -> str:
+        """A day before the oldest batch we know: never sacct's own window, which ends at midnight."""
+        oldest = self._batches.oldest()
+        begin = datetime.fromtimestamp(oldest) if oldest is not None else datetime.now() - timedelta(days=30)
+        return (begin - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
+
+    def _take_account(self, handle: JobHandle, runs: Sequence[AccountRow], *, absent: bool) -> None:
+        track = self._tracks[handle]
+        row = runs[-1]
+        state, _ = look_up(row.word)
+        if state is JobState.ENDED:
+            track.seen, track.word, track.missing = self._clock(), row.word, None
+            track.report, track.final = verdict_of(runs), True
+        elif absent:
+            # Two sources, two opinions: accounting may be late, or the controller may have forgotten the job.
+            self._missing(handle, f"accounting says {row.word}, the queue does not know it", RUNAWAY_AFTER_S)
+
+    # What is said
+
+    def _missing(self, handle: JobHandle, why: str, patience_s: float = GONE_AFTER_S) -> None:
+        track = self._tracks[handle]
+        now = self._clock()
+        track.missing = track.missing if track.missing is not None else now
+        track.misses += 1
+        marked = self._by_record(handle, JobReport(JobState.ENDED, "absent", "exit", reason=why))
+        if marked.exit_code is not None or marked.signal is not None:
+            track.report = marked  # two sources: the queue, and the end marker that our shim left
+        elif track.misses >= 2 and now - track.missing >= patience_s:
+            track.report = JobReport(JobState.GONE, "absent", reason=why)
+        elif track.report.state is not JobState.ENDED:
+            self._unknown(handle, why)
+
+    def _by_record(self, handle: JobHandle, report: JobReport) -> JobReport:
+        """A report with the exit code that the shim left, where the scheduler did not tell it (yet)."""
+        if report.cause != "exit" or (record := self._batches.record(handle)) is None:
+            return report
+        cause = "signal" if record["signal"] is not None else "exit"
+        return replace(report, cause=cause, exit_code=record["code"], signal=record["signal"])
+
+    def _unknown(self, handle: JobHandle, why: str) -> None:
+        track = self._tracks[handle]
+        if track.report.state is not JobState.ENDED:
+            track.report = JobReport(JobState.UNKNOWN, track.word, reason=why)
+
+    def _told(self, track: _Track) -> JobReport:
+        """The report with the age of what it rests on: "RUNNING, last seen 14 min ago"."""
+        if track.seen is None or track.report.state is not JobState.UNKNOWN or not track.word:
+            return track.report
+        age = self._clock() - track.seen
+        said = f"{track.word}, last seen {age / 60:.0f} min ago; {track.report.reason}"
+        return replace(track.report, reason=said, details={**track.report.details, "last_seen_s": round(age, 1)})
+
+
+def _reason(text: str) -> str:
+    return "" if text in ("None", "(null)", "") else text
+
+
+def _ids(handles: Sequence[JobHandle]) -> str:
+    ids = sorted({handle.id for handle in handles})
+    return ",".join(ids if len(ids) <= MOST_IDS else sorted({id.partition("_")[0] for id in ids}))
