@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from jobs.facts import Checkpointed, Finished, Started, read_heartbeat
@@ -40,8 +41,10 @@ class PackEvidence:
     def completed(self, runs: Collection[str]) -> bool:
         return all(self.status(run).state == RunState.COMPLETED for run in runs)
 
-    def place(self, attempt: int) -> AttemptDir:
-        return next(place for place in self.places if place.number == attempt)
+    @cached_property
+    def addresses(self) -> dict[int, str]:
+        """Attempt number -> its directory, relative to the workspace root."""
+        return {p.number: f"packs/{self.pack[:3]}/{self.pack}/{p.path.name}" for p in self.places}
 
 
 def read_pack(workspace: Workspace, pack: str, members: Collection[str]) -> PackEvidence:

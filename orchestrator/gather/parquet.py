@@ -8,8 +8,10 @@ write, and each file is replaced whole, so a reader meets the old table or the n
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,11 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
     Raises:
         SweepError: there is no plan of that name.
     """
+    with _collector_paused():
+        return _gather(workspace, sweep)
+
+
+def _gather(workspace: Workspace, sweep: str) -> Gathered:
     plan = load_plan(workspace, sweep)
     existing = _launched_packs(workspace)
     workspace.runs_table(sweep).parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +77,8 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
         for pack in packs:
             members = [run for run in plan.packs[pack].runs if run in plan.runs]
             logs = [(place.number, place.metrics) for place in evidence(pack).places]
-            tables.append(points_table(merged_points(logs, members)))
+            if points := merged_points(logs, members):
+                tables.append(points_table(points))
         return pa.concat_tables(tables)
 
     update = _Update(workspace, plan, existing, evidence)
@@ -161,6 +169,19 @@ class _Update:
             sort_keys=[("rank", "ascending"), ("row", "ascending")],
         )
         return _encoded(table.take(indices).combine_chunks())
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Hundreds of thousands of records live until the table is written: looking through them for garbage would take
+    as long as everything else together, and find none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _encoded(table: pa.Table) -> pa.Table:

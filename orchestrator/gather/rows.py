@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from jobs.facts import FailureClass, Finished
 from jobs.state import RunState, RunStatus
-from jobs.workspace import AttemptDir
 from orchestrator.gather.curves import FLAGS
 from orchestrator.gather.evidence import PackEvidence, shared_columns
 from sweeps.layout import text
@@ -40,7 +39,7 @@ def pack_rows(plan: Plan, pack: str, evidence: PackEvidence) -> list[Row]:
             "step": status.step if evidence.records else None,
         }
         if (fact := status.finished) is not None:
-            row |= _finished_columns(evidence.place(status.attempt), fact, row["inexact"])
+            row |= _finished_columns(evidence.addresses[status.attempt], fact, row["inexact"])
         rows.append(row)
     return rows
 
@@ -78,9 +77,8 @@ def reason_of(status: RunStatus) -> str | None:
     return status.state.value
 
 
-def _finished_columns(place: AttemptDir, fact: Finished, inexact: Sequence[str]) -> Row:
-    base = f"packs/{place.pack[:3]}/{place.pack}/{place.path.name}"
-    products = {name: f"{base}/{product.path}" for name, product in sorted(fact.products.items())}
+def _finished_columns(place: str, fact: Finished, inexact: Sequence[str]) -> Row:
+    products = {name: f"{place}/{product.path}" for name, product in sorted(fact.products.items())}
     row: Row = {
         "step": fact.step,
         "seconds": fact.seconds,
@@ -99,13 +97,14 @@ def _finished_columns(place: AttemptDir, fact: Finished, inexact: Sequence[str])
 
 def rows_table(rows: Sequence[Row]) -> pa.Table:
     """Rows as a table of the runs schema."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
     factors = [name[len(LABEL) :] for name in names if name.startswith(LABEL)]
     flagged = [name[len(FLAG) :] for name in names if name.startswith(FLAG)]
-    values = {name: [row.get(name) for row in rows] for name in names if name.startswith(SUMMARY)}
-    kept = {name[len(SUMMARY) :]: column for name, column in values.items()}
-    texts = [name for name, column in kept.items() if any(isinstance(value, str) for value in column)]
-    numbers = [name for name in {*kept, *flagged} if name not in texts]
+    kept = [name[len(SUMMARY) :] for name in names if name.startswith(SUMMARY)]
+    texts = [name for name in kept if any(isinstance(row.get(SUMMARY + name), str) for row in rows)]
+    numbers = {*kept, *flagged} - set(texts)
     schema = runs_schema(factors, texts, numbers, flagged)
     columns: Mapping[str, list[Any]] = {f.name: [row.get(f.name) for row in rows] for f in schema}
     for name in texts:

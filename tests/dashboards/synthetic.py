@@ -383,17 +383,17 @@ def write_plain(
 ) -> list[str]:
     """A sweep of one stage; returns the run ids in order. Attempt k of a pack holds the k-th points of its runs."""
     workspace = Workspace(root)
-    cells, runs = [], []
+    cells: dict[bytes, dict[str, Any]] = {}
+    runs = []
     for index, one in enumerate(made):
         spec = RunSpec("toy", {"n": index, **one.config}, one.seed)
-        cells.append(
-            {"cell": index, "stage": "toy", "runner": "toy", "config": one.config, "labels": one.labels, "shape": {}}
-        )
-        runs.append({"run": spec.id, "cell": index, "seed": one.seed, "labels": {"seed": one.seed}})
+        cell = {"stage": "toy", "runner": "toy", "config": one.config, "labels": one.labels, "shape": {}}
+        cell = cells.setdefault(orjson.dumps(cell), {"cell": len(cells), **cell})
+        runs.append({"run": spec.id, "cell": cell["cell"], "seed": one.seed, "labels": {"seed": one.seed}})
     ids = [run["run"] for run in runs]
     groups = [list(range(i, min(i + pack, len(made)))) for i in range(0, len(made), pack)]
     header = {"plan": 1, "sweep": name, "digest": "0" * 64, "source": {"file": "plain.yaml"}, "settings": {}}
-    lines = [header | {"analysis": analysis, "stages": [{"name": "toy"}]}, *cells, *runs]
+    lines = [header | {"analysis": analysis, "stages": [{"name": "toy"}]}, *cells.values(), *runs]
     for order, group in enumerate(groups):
         members = [ids[i] for i in group]
         line = {"pack": pack_id(members), "runs": members, "stage": "toy", "order": order}

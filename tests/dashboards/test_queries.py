@@ -11,10 +11,12 @@ import pytest
 from dashboards.accounts import accounts, words
 from dashboards.levels import column_levels
 from dashboards.queries import Comparison, compare
+from dashboards.report import report_content
 from dashboards.series import by_task, movement, shapes, training_panels
 from dashboards.stability import Stability, kept, stability
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
+from sweeps import tables
 from sweeps.analysis.errors import AnalysisError
 from sweeps.tables import read_runs
 
@@ -142,3 +144,22 @@ def test_diverged_lines_end_where_they_are_not_finite(study: Workspace) -> None:
 def test_what_was_not_gathered_cannot_be_compared(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match="does not exist"):
         compare(tmp_path, "none")
+
+
+def test_complaint_7_06_ten_thousand_runs_are_two_files_and_one_read(
+    tmp_path: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mlflow/mlflow#4034, #8277: a list took half a minute because every run had files of its own."""
+    made = [synthetic.Made({"arm": f"a{i % 10}"}, seed=i // 10, summary={"test/accuracy": 0.5}) for i in range(10_000)]
+    analysis = {"metric": "test/accuracy", "baseline": {"arm": "a0"}}
+    synthetic.write_plain(tmp_path, made, analysis, pack=100)
+    gather(Workspace(tmp_path), "plain")
+    assert len(list((tmp_path / "tables").rglob("*.parquet"))) == 2
+    reads = []
+    monkeypatch.setattr(
+        tables, "read_parquet", lambda path, whole=tables.read_parquet: reads.append(path) or whole(path)
+    )
+    content = report_content(tmp_path, "plain")
+    assert [path.name for path in reads] == ["runs.parquet"]
+    assert sum(cell["n"] for cell in content["cells"]) == 9_000
+    assert content["runs"]["all"] == 10_000
