@@ -27,7 +27,7 @@ def test_a_run_leaves_rows_at_its_evaluations_and_a_summary(training_pack) -> No
     assert sorted(step for _, step in pack.rows()) == [2, 4, 8]
     last = pack.rows()[run, 8]
     classes = {f"{split}/accuracy/length_{n}" for split in ("validation", "test") for n in (2, 3, 4)}
-    assert set(last) == classes | {"train/loss", "train/accuracy", "validation/accuracy", "test/accuracy"}
+    assert set(last) == classes | {f"{s}/{m}" for s in ("train", "validation", "test") for m in ("loss", "accuracy")}
     fact = pack.finished()[run]
     assert (fact.status, fact.step) == ("completed", 8)
     for name, step in (("T/2", 2), ("T", 4), ("2T", 8), ("final", 8)):
@@ -41,7 +41,7 @@ def test_a_pilot_looks_at_validation_only(training_pack, memorize) -> None:
     pack = training_pack("train", [({**memorize, "evaluate": {"points": 1, "splits": ["validation"]}}, 0)])
     pack.go()
     (row,) = pack.rows().values()
-    assert set(row) == {"train/loss", "train/accuracy", "validation/accuracy"}
+    assert set(row) == {"train/loss", "train/accuracy", "validation/loss", "validation/accuracy"}
     assert not [name for name in pack.finished()[pack.runs[0]].summary if name.startswith("test")]
 
 
