@@ -152,7 +152,7 @@ class FakeBackend:
             self._raise(self._fault(cluster, "poll"), "poll")
             self._advance(cluster)
             jobs = {job["id"]: job for job in cluster["jobs"] if self._visible(job)}
-            return {handle: self._report(jobs.get(handle.id)) for handle in handles}
+            return {handle: self._report(handle, jobs.get(handle.id)) for handle in handles}
 
     def cancel(self, handles: Sequence[JobHandle], *, grace_s: float = 30.0) -> None:
         with self._cluster() as cluster:
@@ -259,7 +259,9 @@ class FakeBackend:
         if Path(entry["record"]).parent.exists() and not held_by_other(entry["claim"], _token(job)):
             leave_record(Path(entry["record"]), {"job": _token(job), "code": code, "signal": None, "forwarded": []})
 
-    def _report(self, job: Mapping[str, Any] | None) -> JobReport:
+    def _report(self, handle: JobHandle, job: Mapping[str, Any] | None) -> JobReport:
+        if not handle.id.isdigit():
+            return JobReport(JobState.UNKNOWN, "foreign", reason=f"{handle.id} is no job id of this cluster")
         if job is None:
             return JobReport(JobState.GONE, "absent", reason="no such job")
         known = {"PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "OUT_OF_MEMORY"}

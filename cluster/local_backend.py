@@ -132,6 +132,7 @@ class LocalBackend:
         if state is Life.ELSEWHERE:
             return JobReport(JobState.UNKNOWN, state.value, reason="it belongs to another host: " + handle.id)
         if state is Life.ALIVE:
+            self._live.add(handle.id)
             if self._clock() >= self._deadlines.get(handle, float("inf")):
                 _kill_tree(handle.id)
             return JobReport(JobState.RUNNING, "alive")

@@ -72,7 +72,10 @@ def life(token: str) -> Life:
     """Whether the very process that ``token`` names still runs; a recycled pid is another process."""
     body, _, host = token.partition("@")
     boot, namespace, here = _place()
-    pid, _, its_boot, its_namespace = body.split("-")
+    parts = body.split("-")
+    if len(parts) != 4 or not parts[0].isdigit():
+        return Life.ELSEWHERE  # no token of ours: another backend's job
+    pid, _, its_boot, its_namespace = parts
     if host != here or (its_boot == boot and its_namespace != namespace):
         return Life.ELSEWHERE
     if its_boot != boot:

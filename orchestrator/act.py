@@ -148,6 +148,9 @@ class Actor:
             )
         known = {name: value for name, value in pack.execution.items() if name in LaunchFile.model_fields}
         settings = {**pack.execution.get("settings", {}), **self._settings}
+        beat = board.policy.probe_heartbeat_s
+        if beat is not None and board.policy.probe and pack.shape not in board.proven:
+            settings.setdefault("heartbeat_s", beat)  # others wait for its first step
         return LaunchFile.model_validate(
             {
                 **known,
@@ -206,7 +209,7 @@ class Actor:
             replace_file(folder / BATCH_FILE, orjson.dumps({**payload, "backend": self._backend.name}))
             board.batches[batch] = len(views)
             for index, (_, view) in enumerate(views):
-                view.batch, view.entry = batch, index
+                view.batch, view.entry, view.backend = batch, index, self._backend.name
         yield "submit"
         answer: dict[str, Any] = {"backend": self._backend.name}
         try:

@@ -81,6 +81,7 @@ class Board:
         self.order: list[str] = []
         self._place: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
+        self._delayed: set[str] = set()
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._live_shapes: dict[str, int] = defaultdict(int)
 
@@ -146,6 +147,10 @@ class Board:
             self._count_live(desired, old is not None and old.live is not None, verdict.live is not None)
             self._judge_shape(desired, views, verdict)
             self._note(verdict.runs, wake=wake)
+            if verdict.open_runs and verdict.not_before > 0:
+                self._delayed.add(pack)
+            else:
+                self._delayed.discard(pack)
         place = self._place[pack]
         queue = self.ready[desired.shape]
         at = bisect_left(queue, place)
@@ -290,8 +295,8 @@ class Board:
 
     def next_delay(self, now: float) -> float | None:
         """Seconds until the next retry may begin; None where none waits for its time."""
-        times = [v.not_before - now for v in self.verdicts.values() if v.open_runs and v.not_before > now]
-        return min(times, default=None)
+        times = [self.verdicts[pack].not_before - now for pack in self._delayed]
+        return min((time for time in times if time > 0), default=None)
 
 
 def _keep(among: dict[str, RunVerdict], run: str, verdict: RunVerdict, wanted: bool) -> None:

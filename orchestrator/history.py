@@ -64,6 +64,8 @@ class AttemptView:
     batch: str = ""
     """Id of the submission that holds it, "" while none is known."""
     entry: int = 0
+    backend: str = ""
+    """Of the submission, "" while none is known."""
     handle: JobHandle | None = None
     refused: str = ""
     """What the scheduler said when it refused the batch for good."""

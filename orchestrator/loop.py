@@ -15,24 +15,19 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.backend import Backend
+from cluster.backend import Backend, TemporaryError
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.act import Acted, Actor
 from orchestrator.board import Board
 from orchestrator.bookkeeping import Ledger, open_index
+from orchestrator.clock import host_clock
 from orchestrator.decide import decide
 from orchestrator.desired import Desired, read_desired, sweep_names
 from orchestrator.observe import Observer
 from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import take_snapshot
-
-
-def host_clock() -> Callable[[], float]:
-    """Seconds that mean the same to every process of this host (the index keeps them), and never jump within one."""
-    offset = time.time() - time.monotonic()
-    return lambda: time.monotonic() + offset
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,11 @@ class Loop:
         yield "observe"
         seen = self._observer.look()
         in_flight = len(self.board.live)
-        free = self._backend.free_slots(in_flight, self.policy.max_in_flight)
+        try:
+            free = self._backend.free_slots(in_flight, self.policy.max_in_flight)
+        except TemporaryError as error:
+            free = 0
+            seen.trouble.append(f"the scheduler does not say what is free: {error}")
         actions = decide(self.board, free, self._clock())
         acted = Acted()
         yield from self._actor.steps(actions, self.board, acted)

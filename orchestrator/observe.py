@@ -125,7 +125,7 @@ class Observer:
             for index, name in enumerate(state.names):
                 view = self._view(name)
                 if view is not None and not view.batch:
-                    view.batch, view.entry = batch, index
+                    view.batch, view.entry, view.backend = batch, index, state.backend
         answer = read_json(folder / ANSWER_FILE)
         if answer is None:
             if not any((view := self._view(name)) is not None and view.live for name in state.names):
@@ -138,7 +138,7 @@ class Observer:
             if "refused" in answer:
                 view.refused = view.refused or answer["refused"]
             elif view.handle is None and (job := answer["handles"].get(str(index))) is not None:
-                view.handle = JobHandle(answer["backend"], job, name)
+                view.handle, view.backend = JobHandle(answer["backend"], job, name), answer["backend"]
             self._board.dirty.add(split_name(name)[0])  # type: ignore[index]
         self._forget(batch)
 
@@ -163,7 +163,9 @@ class Observer:
     def _read_attempts(self, seen: Seen) -> None:
         now = self._clock()
         for pack, view in list(self._board.live_attempts()):
-            if not view.fold(self._workspace.attempt(pack, view.number), now):
+            news = view.fold(self._workspace.attempt(pack, view.number), now)
+            shape = self._board.desired.packs[pack].shape
+            if not news and not (view.moved and shape not in self._board.proven):
                 continue
             seen.changed += 1
             if view.live:
@@ -182,6 +184,7 @@ class Observer:
             view.name: view
             for _, view in self._board.live_attempts()
             if view.handle is None
+            and view.backend in ("", self._backend.name)
             and not view.begun
             and not view.refused
             and (view.absent is None or now - view.absent >= quiet)
@@ -214,7 +217,7 @@ class Observer:
         asked: dict[JobHandle, list[tuple[str, AttemptView]]] = {}
         for pack, view in self._board.live_attempts():
             handle = view.executor(self._backend.name)
-            if handle is not None and (view.handle is None or view.handle.backend == self._backend.name):
+            if handle is not None and view.backend in ("", self._backend.name):
                 asked.setdefault(handle, []).append((pack, view))
         if not asked:
             return

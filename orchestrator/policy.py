@@ -74,6 +74,8 @@ class Policy:
     """The worker ends its own hangs; the loop steps in when a step takes this many times the worker's own limit."""
     probe: bool = True
     """One pack of a shape goes first; the others follow when it has made its first steps."""
+    probe_heartbeat_s: float | None = None
+    """How often that first pack tells how far it is; None: as every other."""
     probe_failures: int = 3
     """So many packs of one shape may fail before any of that shape has made a step; then the rest is held."""
     batch_size: int = 1000
@@ -85,7 +87,7 @@ class Policy:
         return self.retries.get(failure, NEVER)
 
 
-LOCAL = Policy(quiet_s=5.0, lost_after_s=0.0, settle_s=0.0, poll_s=(0.05, 1.0))
+LOCAL = Policy(quiet_s=5.0, lost_after_s=0.0, settle_s=0.0, poll_s=(0.05, 1.0), probe_heartbeat_s=0.25)
 """One machine: its process table always answers, and its files are visible at once."""
 
 

@@ -22,11 +22,11 @@ from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.bookkeeping import broken, cost_of
+from orchestrator.clock import host_clock
 from orchestrator.desired import plan_digest, read_desired
 from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView, read_view, split_name
 from orchestrator.index import Index, verdicts_from, views_from
-from orchestrator.loop import host_clock
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.run_view import RunView, run_view

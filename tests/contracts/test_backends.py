@@ -178,6 +178,13 @@ def test_a_stranger_is_unknown_to_find_and_never_running(site: Site) -> None:
     assert site.backend.poll([]) == {}
 
 
+def test_an_id_of_another_kind_of_cluster_is_not_judged(site: Site) -> None:
+    for foreign in ("no-such-cluster/7", "x", ""):
+        handle = JobHandle(site.backend.name, foreign, "orc-nobody-a1")
+        assert site.backend.poll([handle])[handle].state is JobState.UNKNOWN
+        site.backend.cancel([handle])
+
+
 def test_a_limit_means_the_same_everywhere(site: Site) -> None:
     assert site.backend.free_slots(0, 3) == 3
     assert site.backend.free_slots(2, 3) == 1

@@ -271,3 +271,27 @@ def test_the_code_that_runs_is_the_snapshots(workspace: Workspace, lab: ModuleTy
     (record,) = read_pack(workspace.pack(pack))
     started = next(fact for fact in record.facts if fact.fact == "started")
     assert started.code == launch.code
+
+
+def test_the_first_pack_of_a_shape_is_waited_for_until_it_moves(
+    workspace: Workspace, lab: ModuleType, watch: Watch
+) -> None:
+    slow = {"steps": 60, "step_seconds": 0.02}
+    packs = lab.write_plan(workspace, "s", [lab.cell(slow, [n]) for n in range(2)])
+    both: list[float] = []
+
+    def look(report: TickReport) -> None:
+        if report.in_flight == 2:
+            both.append(workspace.attempt(packs[0], 1).facts.stat().st_size)
+            assert not workspace.attempt(packs[0], 1).closed.exists() or both[1:]
+
+    report = watch(replace(FAST, probe=True, probe_heartbeat_s=0.05, max_in_flight=2), on_tick=look)
+    assert report.counts["s"][RunState.COMPLETED] == 2
+    assert both, "the second pack began while the first was still training"
+    first, second = (read_pack(workspace.pack(pack))[0] for pack in packs)
+    assert first.claimed is not None
+    assert second.claimed is not None
+    started = next(fact for fact in first.facts if fact.fact == "started")
+    assert second.claimed.time > started.time, "and not before the first had made a step"
+    assert read_launch(workspace.attempt(packs[0], 1).launch).settings == {"heartbeat_s": 0.05}
+    assert read_launch(workspace.attempt(packs[1], 1).launch).settings == {}

@@ -180,6 +180,8 @@ def test_jobs_of_another_backend_are_left_alone(two: Two, lab: ModuleType) -> No
     (folder,) = two.workspace.submissions.iterdir()
     answer = read_json(folder / "answer.json")
     (folder / "answer.json").write_bytes(orjson.dumps({**(answer or {}), "backend": "slurm"}))
+    batch = read_json(folder / "batch.json")
+    (folder / "batch.json").write_bytes(orjson.dumps({**(batch or {}), "backend": "slurm"}))
     loop = two.loop()
     polls = two.fake.calls().get("poll", 0)
     for _ in range(3):
