@@ -177,16 +177,31 @@ def shapes_figure(grouped: dict[str, list[Shape]]) -> Figure:
         figure, axes = _grid(len(grouped), height=1.75)
         for (task, shapes), ax in zip(grouped.items(), axes, strict=True):
             ax.set_title(task)
-            ranges = [shape.visited for shape in shapes if shape.visited is not None]
-            if ranges:
-                low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
-                ax.axvspan(low, high, color="#e8f0f9", zorder=0, linewidth=0)
+            low, high = _window(shapes)
+            if visited := [shape.visited for shape in shapes if shape.visited is not None]:
+                ax.axvspan(
+                    min(v[0] for v in visited), max(v[1] for v in visited), color="#e8f0f9", zorder=0, linewidth=0
+                )
             for index, shape in enumerate(shapes):
+                shown = [i for i, x in enumerate(shape.x) if low <= x <= high]
                 for curve in shape.curves:
-                    ax.plot(shape.x, curve, color=colours.line(index), linewidth=1.1, alpha=0.9)
+                    points = [shape.x[i] for i in shown], [curve[i] for i in shown]
+                    ax.plot(*points, color=colours.line(index), linewidth=1.1, alpha=0.9)
+            ax.set_xlim(low, high)
             ax.axhline(0, color=colours.RULE, linewidth=0.7, zorder=1)
             ax.axvline(0, color=colours.RULE, linewidth=0.7, zorder=1)
         return figure
+
+
+def _window(shapes: Sequence[Shape]) -> tuple[float, float]:
+    """The part of the grid to show: what inputs visit and as much again, for beyond it a function is what it was."""
+    low, high = min(shape.x[0] for shape in shapes), max(shape.x[-1] for shape in shapes)
+    visited = [shape.visited for shape in shapes if shape.visited is not None]
+    if not visited:
+        return low, high
+    first, last = min(v[0] for v in visited), max(v[1] for v in visited)
+    margin = max(0.5 * (last - first), 1.0)
+    return max(low, first - margin), min(high, last + margin)
 
 
 def _draw(ax: Axes, line: Line, colour: str) -> None:

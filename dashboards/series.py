@@ -162,9 +162,10 @@ def _visited(visits: Mapping[str, Any] | None) -> tuple[float, float] | None:
 
 
 def by_task(found: Sequence[Shape], kind: str) -> dict[str, list[Shape]]:
-    """Shapes of one kind, grouped by the task they were learned for."""
+    """Shapes of one kind, grouped by the task they were learned for, and by their place where there are several."""
+    chosen = [shape for shape in found if shape.kind == kind]
+    several = len({shape.slot for shape in chosen}) > 1
     grouped: dict[str, list[Shape]] = {}
-    for shape in found:
-        if shape.kind == kind:
-            grouped.setdefault(shape.task, []).append(shape)
+    for shape in chosen:
+        grouped.setdefault(f"{shape.task}, {shape.slot}" if several else shape.task, []).append(shape)
     return grouped
