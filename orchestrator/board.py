@@ -97,7 +97,11 @@ class Board:
         for pack, verdicts in settled.items():
             if pack in self._place and pack not in self.histories:
                 self.settled.add(pack)
-                self.proven.add(self.desired.packs[pack].shape)
+                shape = self.desired.packs[pack].shape
+                if any(verdict.end is not None for verdict in verdicts.values()):
+                    self.proven.add(shape)
+                elif any(verdict.state is RunState.FAILED for verdict in verdicts.values()):
+                    self.stillborn[shape].add(pack)
                 self._note(verdicts, wake=False)
         for pack in self.order:
             if pack not in self.settled:
@@ -269,7 +273,16 @@ class Board:
     @property
     def idle(self) -> bool:
         """Nothing runs and nothing could be launched, now or after a pause: all that is left needs a person."""
-        return not self.live and not any(queue for shape, queue in self.ready.items() if not self.held(shape))
+        if self.live:
+            return False
+        return not any(
+            queue and (not self.held(shape) or any(self.asked_for(self.order[place]) for place in queue))
+            for shape, queue in self.ready.items()
+        )
+
+    def asked_for(self, pack: str) -> bool:
+        """A person has said something about one of its runs; that goes before caution."""
+        return bool(self.wishes) and any(run in self.wishes for run in self.desired.packs[pack].runs)
 
     def waiting(self, now: float) -> dict[str, dict[str, int]]:
         """Why pending runs are not launched: sweep -> reason -> runs. Costs nothing per run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -83,11 +84,11 @@ class Ledger:
         self._batches = set(batches)
         return batches
 
-    def write(self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy) -> None:
-        """Store what changed in this pass, if anything did."""
+    def write(self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy) -> str:
+        """Store what changed in this pass. Returns "" or why it could not be stored (it is kept for the next pass)."""
         if self._index is None:
             board.dirty.clear()
-            return
+            return ""
         packs = []
         for pack in board.dirty:
             verdict = board.verdicts.get(pack)
@@ -116,9 +117,14 @@ class Ledger:
             for sweep in board.counts
         }
         new = known - self._batches
+        meta = {"requests": sorted(wishes.seen), "policy": _policy_key(policy)}
+        try:
+            self._index.store(packs, sweeps, new, meta)
+        except sqlite3.Error as error:
+            return f"the index was not written: {error}"
         self._batches |= new
-        self._index.store(packs, sweeps, new, {"requests": sorted(wishes.seen), "policy": _policy_key(policy)})
         board.dirty.clear()
+        return ""
 
     def _recost(self, board: Board, pack: str, cost: dict[str, float]) -> None:
         before = self._costs.get(pack, {})

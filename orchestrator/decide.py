@@ -151,7 +151,7 @@ def _candidates(board: Board, shape: str, places: list[int], now: float) -> Iter
         verdict = board.verdicts.get(pack)
         if verdict is not None and verdict.not_before > now:
             continue
-        if held and not any(run in board.wishes for run in board.desired.packs[pack].runs):
+        if held and not board.asked_for(pack):
             continue
         yield place
         if board.policy.probe and shape not in board.proven:

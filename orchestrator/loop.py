@@ -29,6 +29,9 @@ from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import take_snapshot
 
+PATIENCE = 5
+"""So many passes in a row may fail for the file system's sake before ``watch`` gives up."""
+
 
 @dataclass(frozen=True)
 class TickReport:
@@ -173,14 +176,15 @@ class Loop:
         changed = self._changed or bool(seen.changed or self.board.dirty)
         self._changed = False
         now = self._clock()
+        unwritten = ""
         if changed:
-            self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
+            unwritten = self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
         return TickReport(
             counts={sweep: dict(counts) for sweep, counts in self.board.counts.items()},
             waiting=self.board.waiting(now),
             in_flight=len(self.board.live),
             acted=acted,
-            trouble=[*seen.trouble, *acted.trouble],
+            trouble=[*seen.trouble, *acted.trouble, *([unwritten] if unwritten else [])],
             changed=changed,
             done=self.board.idle,
         )
@@ -196,13 +200,25 @@ class Loop:
     ) -> TickReport:
         """Pass after pass, until all is done (or, without ``until_done``, until ``stop`` says so).
 
-        Pauses are short while things happen and grow while nothing does; where the backend can tell that a job has
-        ended, the next pass follows at once. ``on_tick`` sees each report; it may raise to leave (jobs go on).
+        A file system that fails now and then (a full disk, a stale handle) is asked again, a few times in a row at
+        most: then its OSError is raised. Pauses are short while things happen and grow while nothing does; where the
+        backend can tell that a job has ended, the next pass follows at once. ``on_tick`` sees each report; it may raise
+        to leave (jobs go on).
         """
         shortest, longest = self.policy.poll_s
         pause = shortest
+        failures = 0
         while True:
-            report = self.tick()
+            try:
+                report = self.tick()
+                failures = 0
+            except OSError:
+                failures += 1
+                if failures > PATIENCE:
+                    raise
+                self._pause(min(longest, shortest * 2**failures))
+                self._plans.stamps = {}  # begin again from the files
+                continue
             if on_tick is not None:
                 on_tick(report)
             if stop() or (until_done and report.done):

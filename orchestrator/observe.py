@@ -55,6 +55,8 @@ class Observer:
         self._wishes = wishes
         self._clock = clock
         self._known = set(known)
+        self._foreign: set[str] = set()
+        """Submissions that hold packs of sweeps that are not ours to watch."""
         self._open: dict[str, _Batch] = {}
         self._scanned = (-1, 0)
         """Modification time of ``submissions/`` and how often we have listed it since."""
@@ -63,14 +65,8 @@ class Observer:
 
     @property
     def known(self) -> frozenset[str]:
-        """Submissions that need no second look: read, and answered."""
+        """Submissions of ours that need no second look: read, and answered."""
         return frozenset(self._known)
-
-    def watch(self, board: Board) -> None:
-        """Go on with another board of the same workspace (the plans changed)."""
-        self._board = board
-        self._known.clear()
-        self._scanned = (-1, 0)
 
     def look(self) -> Seen:
         """One pass."""
@@ -106,7 +102,7 @@ class Observer:
         time, times = self._scanned
         if changed != time or times < 2:
             for entry in os.scandir(self._workspace.submissions):
-                if entry.name[0] != "." and entry.name not in self._known:
+                if entry.name[0] != "." and entry.name not in self._known and entry.name not in self._foreign:
                     self._open.setdefault(entry.name, _Batch())
             self._scanned = (changed, times + 1 if changed == time else 1)
         for batch in list(self._open):
@@ -143,8 +139,10 @@ class Observer:
         self._forget(batch)
 
     def _forget(self, batch: str) -> None:
-        self._known.add(batch)
-        del self._open[batch]
+        names = self._open.pop(batch).names or ()
+        packs = [split[0] if (split := split_name(name)) else "" for name in names]
+        ours = all(pack in self._board.desired.packs for pack in packs)
+        (self._known if ours else self._foreign).add(batch)
 
     def _view(self, name: str) -> AttemptView | None:
         """The attempt of a job name, read if need be; None where it is none of this board's."""

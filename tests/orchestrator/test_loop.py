@@ -295,3 +295,32 @@ def test_the_first_pack_of_a_shape_is_waited_for_until_it_moves(
     assert second.claimed.time > started.time, "and not before the first had made a step"
     assert read_launch(workspace.attempt(packs[0], 1).launch).settings == {"heartbeat_s": 0.05}
     assert read_launch(workspace.attempt(packs[1], 1).launch).settings == {}
+
+
+def test_a_file_system_that_fails_now_and_then_is_asked_again(
+    workspace: Workspace, lab: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pack,) = lab.write_plan(workspace, "s", [lab.cell({"steps": 1}, [0])])
+    loop = Loop(workspace, LocalBackend(), FAST, code="", pause=lambda seconds: None)
+    real, calls = os.scandir, Counter[str]()
+
+    def flaky(path: Any) -> Any:
+        if str(path).endswith("/a1"):
+            calls["a1"] += 1
+            if calls["a1"] % 3 == 0:
+                raise OSError(116, "Stale file handle")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", flaky)
+    assert loop.watch().counts["s"][RunState.COMPLETED] == 1
+    assert calls["a1"] >= 3
+    assert len(workspace.attempts(pack)) == 1
+
+    def broken(path: Any) -> Any:
+        raise OSError(5, "Input/output error")
+
+    lab.write_plan(workspace, "s", [lab.cell({"steps": 1}, [1])])
+    monkeypatch.setattr(os, "scandir", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        loop.watch()
+    loop.close()
