@@ -16,7 +16,7 @@ from typing import Any
 from cluster.backend import JobHandle, JobReport, JobState, LaunchRequest, PermanentError, TemporaryError
 from cluster.slurm.batches import Batches, array_name
 from cluster.slurm.commands import Commands
-from cluster.slurm.limits import Limits
+from cluster.slurm.limits import Limits, Refused, refused
 from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, account_rows, queue_rows, split_id
 from cluster.slurm.profile import Profile, load_profile
 from cluster.slurm.states import look_up, waiting
@@ -155,11 +155,10 @@ class SlurmBackend:
             found[name] = JobHandle(self.name, row.id, name)
             if look_up(row.word)[0] not in (JobState.ENDED, JobState.GONE):
                 live.add(name)
-        places = self._batches.locate(wanted - found.keys())
         arrays = {
-            array_name(batch, array.first)
-            for batch in {batch for homes in places.values() for batch, _ in homes}
-            for array in read_arrays(self._batches.directory(batch))
+            array_name(directory.name, array.first)
+            for directory in self._batches.holders(wanted - found.keys())
+            for array in read_arrays(directory)
         }
         if arrays and self.watcher.accounting:
             since = self.watcher.since()
@@ -247,7 +246,10 @@ class SlurmBackend:
                 raise TemporaryError("scancel: the controller does not answer", 15.0)
 
     def _scancel(self, array: str, handles: Sequence[JobHandle], *options: str) -> bool:
-        return self.commands("scancel", f"--name={array}", *options, *[handle.id for handle in handles]).ok
+        answer = self.commands("scancel", f"--name={array}", *options, *[handle.id for handle in handles])
+        return answer.ok or (
+            answer.code is not None and refused(answer) is Refused.NEVER
+        )  # "Invalid job id": it is over
 
     def _enforce(self, reports: dict[JobHandle, JobReport]) -> None:
         """End what was asked to leave and had its time."""

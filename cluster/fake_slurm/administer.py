@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from cluster.fake_slurm.engine import Engine
-from cluster.fake_slurm.jobs import Job, end_job, known, name_of, select, spec_of
+from cluster.fake_slurm.jobs import LIVE, Job, end_job, known, name_of, select, spec_of
 from cluster.fake_slurm.options import Refusal, duration, seconds
 from cluster.fake_slurm.store import stamp
 
@@ -147,6 +147,12 @@ def scancel(engine: Engine, words: Sequence[str]) -> int:
     jobs = [job for one in wanted for job in select(engine.state, one)]
     if not wanted and names is not None:
         jobs = known(engine.state)
+    code = 0
+    if names is not None:  # with a filter an id that is over is an error; without one it is nothing
+        for one in wanted:
+            if not any(job["state"] in LIVE for job in select(engine.state, one)):
+                print(f"scancel: error: Kill job error on job id {one}: Invalid job id specified", file=sys.stderr)
+                code = 1
     for job in jobs:
         if names is not None and spec_of(engine.state, job)["name"] not in names:
             continue
@@ -159,7 +165,7 @@ def scancel(engine: Engine, words: Sequence[str]) -> int:
         else:
             _cancel(engine, job)
     engine.tick()
-    return 0
+    return code
 
 
 def _cancel(engine: Engine, job: Job) -> None:

@@ -7,6 +7,7 @@ file that lies there, and an id that Slurm has given to somebody else is found o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -39,85 +40,79 @@ def comment_of(directory: Path) -> str:
 class Batches:
     """Batch files that were met, read once each.
 
+    The same pack may run in two workspaces of one person, under one name: a job belongs to us only if its comment names
+    a directory of ours.
+
     Args:
-        submissions: the directory that holds a directory per batch, where it is known; others are learned from the
-            batches that are submitted and from the comments of jobs.
+        submissions: the directory that holds a directory per batch, where it is known before the first one is
+            submitted. While none is known, every comment of our making is believed.
     """
 
     def __init__(self, submissions: Path | None = None) -> None:
-        self._homes: set[Path] = {submissions} if submissions is not None else set()
-        self._names: dict[str, list[str]] = {}
-        self._entries: dict[str, list[tuple[str, int]]] = {}
-        """name of a request -> (batch, index) of every batch that held it."""
-        self._records: dict[str, str] = {}
-        self._written: dict[str, float] = {}
-        self._directories: dict[str, Path] = {}
+        self._homes: set[Path] = {submissions.absolute()} if submissions is not None else set()
+        self._names: dict[Path, list[str]] = {}
+        self._places: dict[str, list[tuple[Path, str]]] = {}
+        """name of a request -> (directory, path of the shim's record) of every batch that held it."""
+        self._written: dict[Path, float] = {}
 
     def learn(self, directory: Path) -> None:
-        """A batch lies in this directory, and others lie beside it."""
+        """A batch of ours lies in this directory, and others lie beside it."""
         self._homes.add(directory.parent)
         self._read(directory)
 
-    def learn_comment(self, comment: str) -> None:
-        if comment.startswith(COMMENT):
-            directory = Path(comment.removeprefix(COMMENT))
-            if directory.name not in self._names:
-                self.learn(directory)
-
     def _read(self, directory: Path) -> bool:
-        batch = directory.name
-        if batch in self._names:
+        if directory in self._names:
             return True
         path = directory / BATCH_FILE
         try:
             entries = json.loads(path.read_bytes())["entries"]
-            self._written[batch] = path.stat().st_mtime
+            self._written[directory] = path.stat().st_mtime
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        self._directories[batch] = directory
-        self._names[batch] = [entries[str(index)]["name"] for index in range(len(entries))]
-        for index, name in enumerate(self._names[batch]):
-            self._entries.setdefault(name, []).append((batch, index))
-            self._records[name] = entries[str(index)]["record"]
+        ordered = [entries[str(index)] for index in range(len(entries))]
+        self._names[directory] = [entry["name"] for entry in ordered]
+        for entry in ordered:
+            self._places.setdefault(entry["name"], []).append((directory, entry["record"]))
         return True
+
+    def _directory(self, batch: str, comment: str) -> Path | None:
+        """Where a batch lies: where its job's comment says, or (accounting may have lost it) in a home of ours."""
+        if comment.startswith(COMMENT):
+            said = Path(comment.removeprefix(COMMENT))
+            ours = not self._homes or said.parent in self._homes
+            return said if ours and said.name == batch and self._read(said) else None
+        return next((home / batch for home in self._homes if self._read(home / batch)), None)
 
     def name_of(self, array: str, task: int, comment: str = "") -> str | None:
         """Our name of element ``task`` of an array; None where it is none of ours or its batch file is out of reach."""
         split = split_array_name(array)
-        if split is None:
+        directory = None if split is None else self._directory(split[0], comment)
+        if split is None or directory is None:
             return None
-        self.learn_comment(comment)
-        batch, first = split
-        if batch not in self._names and not any(self._read(home / batch) for home in self._homes):
-            return None
-        names = self._names[batch]
-        return names[first + task] if first + task < len(names) else None
+        names, index = self._names[directory], split[1] + task
+        return names[index] if index < len(names) else None
 
-    def locate(self, names: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
-        """(batch, index) of every batch that holds each of ``names``; looks at batches that were not met before."""
+    def holders(self, names: Iterable[str]) -> set[Path]:
+        """Directories of the batches that hold any of ``names``; looks at batches that were not met before."""
         wanted = set(names)
-        if wanted - self._entries.keys():
+        if wanted - self._places.keys():
             for home in self._homes:
-                try:
-                    found = [entry.name for entry in os.scandir(home) if entry.name not in self._names]
-                except FileNotFoundError:
-                    continue
-                for name in found:
-                    if not name.startswith("."):
-                        self._read(home / name)
-        return {name: self._entries[name] for name in wanted if name in self._entries}
-
-    def directory(self, batch: str) -> Path:
-        """Where a batch that ``locate`` or ``name_of`` has met lies."""
-        return self._directories[batch]
+                with contextlib.suppress(FileNotFoundError):
+                    for entry in os.scandir(home):
+                        if not entry.name.startswith("."):
+                            self._read(home / entry.name)
+        return {directory for name in wanted for directory, _ in self._places.get(name, ())}
 
     def record(self, handle: JobHandle) -> dict[str, Any] | None:
         """What the shim left of how the command of this very job ended; None where it left nothing (yet)."""
-        try:
-            record = json.loads(Path(self._records[handle.name]).read_bytes())
-        except (KeyError, OSError, ValueError):
-            return None
-        return record if str(record.get("job", "")).startswith(f"{handle.name}/{handle.id}/") else None
+        for _, path in self._places.get(handle.name, ()):
+            try:
+                record = json.loads(Path(path).read_bytes())
+            except (OSError, ValueError):
+                continue
+            if str(record.get("job", "")).startswith(f"{handle.name}/{handle.id}/"):
+                return record
+        return None
 
     def oldest(self) -> float | None:
         """When the first batch that we know was written, by the file system's clock."""

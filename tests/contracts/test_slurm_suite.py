@@ -153,6 +153,14 @@ def test_a_cancelled_pending_element_has_no_record(bench: Bench) -> None:
 
 def test_cancel_is_silent_about_the_unknown_and_signals_the_known(bench: Bench) -> None:
     assert bench.sh("scancel 999999").returncode == 0
+    held = bench.submit("--hold -J ours")
+    done = bench.sh(f"scancel --name=other {held}")
+    assert (done.returncode, bench.state(held)) == (0, "PENDING")
+    assert bench.sh(f"scancel --name=ours {held}").returncode == 0
+    assert bench.state(held) == "CANCELLED"
+    done = bench.sh(f"scancel --name=ours {held}")
+    assert done.returncode == 1
+    assert "Invalid job id specified" in done.stderr
     done = bench.sh("squeue -h -j 999999")
     assert (done.returncode, done.stderr.strip()) == (1, "slurm_load_jobs error: Invalid job id specified")
     job = bench.submit(
