@@ -203,6 +203,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     except PermanentError as error:
         print(f"launch shim: {error}", file=sys.stderr)
         return 2
+    if "SLURM_JOB_ID" in environ:
+        from cluster.slurm.node import Stop, prepare
+
+        try:
+            entry = prepare(entry, environ, job_token(entry["name"], environ))
+        except Stop as stop:
+            print(f"launch shim: {stop}", file=sys.stderr)
+            return stop.code
     return run_entry(entry, environ)
 
 

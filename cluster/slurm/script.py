@@ -35,8 +35,9 @@ while [ -z "$code" ]; do
   wait "$child"; got=$?
   [ -n "$woken" ] || code=$got
 done
-if [ "$code" = {checkpointed} ] && [ "$asked" = limit ]; then
-  echo "batch shell: checkpointed before the time limit; asking Slurm to queue $SLURM_JOB_ID again" >&2
+early=$((128 + $(kill -l {warning})))  # the warning came before the shim could take it: nothing has begun
+if [ "$asked" = limit ] && {{ [ "$code" = {checkpointed} ] || [ "$code" = "$early" ]; }}; then
+  echo "batch shell: left before the time limit; asking Slurm to queue $SLURM_JOB_ID again" >&2
   if scontrol requeue "$SLURM_JOB_ID"; then sleep 60 & wait $!; fi
 {preempted}fi
 exit "$code"
