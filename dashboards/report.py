@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dashboards import charts, export, page
+from dashboards import export, page
 from dashboards.accounts import accounts
+from dashboards.charts.curves import movement_figure, shapes_figure, training_figure
+from dashboards.charts.matrix import matrix_figure
+from dashboards.charts.style import inline, rendered
 from dashboards.queries import compare
 from dashboards.series import by_task, movement, shapes, training_panels
 from dashboards.stability import stability
@@ -60,17 +62,17 @@ def write_report(root: Path, sweep: str, out_dir: Path | None = None, **asked: A
     records = export.flat_records(comparison)
     content = export.report_json(sweep, comparison, counted, stable)
     span = page.colour_span(comparison)
-    matrix = charts.matrix_figure(comparison, comparison.primary, span)
+    matrix = matrix_figure(comparison, comparison.primary, span)
     panels = training_panels(root, sweep, runs, comparison)
     learned = shapes(root, runs)
     moved = movement(root, sweep, runs)
     splines = by_task(learned, "learned")
     pictures = {
-        "training": _inline(
-            charts.training_figure(panels, comparison.columns, comparison.layout.baseline, comparison.is_transfer)
+        "training": inline(
+            training_figure(panels, comparison.columns, comparison.layout.baseline, comparison.is_transfer)
         ),
-        "shapes": _inline(charts.shapes_figure(splines)) if splines else None,
-        "movement": _inline(charts.movement_figure(moved)) if any(p.lines for p in moved) else None,
+        "shapes": inline(shapes_figure(splines)) if splines else None,
+        "movement": inline(movement_figure(moved)) if any(p.lines for p in moved) else None,
     }
     view = page.view(sweep, runs, comparison, counted, stable, learned, span)
     html = _template().render(view | {"pictures": pictures})
@@ -83,17 +85,13 @@ def write_report(root: Path, sweep: str, out_dir: Path | None = None, **asked: A
         json=out / "report.json",
         content=content,
     )
-    replace_file(paths.png, charts.rendered(matrix, "png", dpi=180))
-    replace_file(paths.svg, charts.rendered(matrix, "svg"))
+    replace_file(paths.png, rendered(matrix, "png", dpi=180))
+    replace_file(paths.svg, rendered(matrix, "svg"))
     replace_file(paths.csv, export.as_csv(records))
     replace_file(paths.parquet, cells_parquet(records))
     replace_file(paths.json, export.as_json(content))
     replace_file(paths.page, html.encode())
     return paths
-
-
-def _inline(figure: Any) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(charts.rendered(figure, "svg")).decode()
 
 
 def _template() -> Any:
