@@ -163,6 +163,7 @@ class Actor:
                 "root": str(self._workspace.root.absolute()),
                 "code": self._code,
                 "fresh_after": action.fresh_after,
+                "threads": threads_of(pack),
                 "settings": settings,
             }
         )
@@ -238,8 +239,8 @@ class Actor:
     def _request(self, pack: str, view: AttemptView, board: Board) -> LaunchRequest:
         desired = board.desired.packs[pack]
         place = self._workspace.attempt(pack, view.number)
-        threads = int(desired.execution.get("threads", desired.resources.get("cpus", 1)))
-        env = {UNBLOCKS: "1", "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        threads = str(threads_of(desired))
+        env = {UNBLOCKS: "1", "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         if code := read_launch(place.launch).code if view.batch else self._code:
             folder = str((self._workspace.code / code).absolute())
             env |= {"PYTHONPATH": folder, CODE_VARIABLE: folder}
@@ -288,14 +289,14 @@ _RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "minutes")
 
 
 def resources_of(pack: DesiredPack) -> Resources:
-    """What the plan says a pack needs; keys that are not ours are passed through."""
-    own = {
-        name: pack.resources[name]
-        for name in ("cpus", "gpus", "memory_mb", "nodes", "minutes")
-        if name in pack.resources
-    }
-    extra = tuple(sorted((k, str(v)) for k, v in pack.resources.items() if k not in own))
-    return Resources(**own, extra=extra)
+    """What the plan says a pack needs; what stands under ``extra`` is passed through."""
+    own = {name: value for name, value in pack.resources.items() if name in _RESOURCES}
+    return Resources(**own, extra=tuple(sorted(pack.resources.get("extra", {}).items())))
+
+
+def threads_of(pack: DesiredPack) -> int:
+    """Threads of its worker: said outright, else one a core."""
+    return int(pack.execution.get("threads", pack.resources.get("cpus", 1)))
 
 
 def _new_batch() -> str:
