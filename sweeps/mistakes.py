@@ -41,12 +41,13 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
     schema = _schema(model)
     seen: set[tuple[Any, ...]] = set()
     for detail in error.errors(include_url=False):
-        path = _existing(detail["loc"], tree)
+        tag = detail["type"] == "union_tag_invalid"
+        path = _existing((*detail["loc"], _discriminator(detail)) if tag else detail["loc"], tree)
         wanted: Path = (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
         written, origin = locate(path)
         where = dotted((*written, *wanted[len(path) :]) if detail["type"] == "missing" else written)
         shown = detail["type"] not in ("missing", "extra_forbidden") and not _is_block(detail["input"])
-        value = detail["input"] if shown else ABSENT
+        value = detail.get("ctx", {})["tag"] if tag else detail["input"] if shown else ABSENT
         found = Problem(where, _message(detail), origin.file, origin.line, value, tuple(_choices(detail, schema)))
         key = (found.where, found.message, found.line)
         if key not in seen:
@@ -76,6 +77,11 @@ def _message(detail: ErrorDetails) -> str:
             return f"must match {context['pattern']}"
         case _:
             return detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _discriminator(detail: ErrorDetails) -> str:
+    """Name of the key that says which member of a union is meant."""
+    return str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
 
 
 def _is_block(value: Any) -> bool:

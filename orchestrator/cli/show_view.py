@@ -22,6 +22,8 @@ def show_run(view: RunView) -> None:
         line.append(f": {view.verdict.message}", style="default")
     console.print(line)
     facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
     facts.add_row("labels", Text("  ".join(f"{name}={value}" for name, value in view.labels.items())))
     facts.add_row("sweeps", ", ".join(view.sweeps))
     facts.add_row("runner", f"{view.spec.runner}, seed {view.spec.seed}")
