@@ -21,7 +21,7 @@ from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, account_rows, queu
 from cluster.slurm.profile import Profile, load_profile
 from cluster.slurm.states import look_up, waiting
 from cluster.slurm.submission import Submitter, read_arrays
-from cluster.slurm.watch import Watcher
+from cluster.slurm.watch import GONE_AFTER_S, RUNAWAY_AFTER_S, Watcher
 
 RELEASES = 3
 """How often a job that Slurm holds after a failed launch is released before we give it up."""
@@ -55,6 +55,8 @@ class SlurmBackend:
         submissions: directory that holds the batches, where it is known before the first of them is submitted.
         clock: seconds, monotonic; ``wall``: wall clock.
         commands: how Slurm's commands are run, for tests.
+        gone_after_s, runaway_after_s: how long both sources must have lost a job before it is called gone, without and
+            with an accounting row that says RUNNING for ever.
     """
 
     name = "slurm"
@@ -67,6 +69,8 @@ class SlurmBackend:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         commands: Commands | None = None,
+        gone_after_s: float = GONE_AFTER_S,
+        runaway_after_s: float = RUNAWAY_AFTER_S,
     ) -> None:
         self.profile = site if isinstance(site, Profile) else load_profile(site)
         self._clock = clock
@@ -74,7 +78,14 @@ class SlurmBackend:
         self._batches = Batches(Path(submissions) if submissions is not None else None)
         self.limits = Limits(self.commands, clock=clock, most_queued=self.profile.max_queued)
         self._user = getpass.getuser()
-        self.watcher = Watcher(self.commands, self._batches, user=self._user, clock=clock)
+        self.watcher = Watcher(
+            self.commands,
+            self._batches,
+            user=self._user,
+            clock=clock,
+            gone_after_s=gone_after_s,
+            runaway_after_s=runaway_after_s,
+        )
         self._submitter = Submitter(
             self.commands,
             self.limits,

@@ -89,6 +89,8 @@ def send(base: Path, number: int, *, batch: bool = True, others: bool = True) ->
     if pid is None:
         return
     for member in members(pid):
+        if member == os.getpid():  # a job that gives orders about itself: the real controller is another process
+            continue
         if batch if member == pid else others:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(member, number)

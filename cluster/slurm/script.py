@@ -35,6 +35,7 @@ while [ -z "$code" ]; do
   wait "$child"; got=$?
   [ -n "$woken" ] || code=$got
 done
+child=
 early=$((128 + $(kill -l {warning})))  # the warning came before the shim could take it: nothing has begun
 if [ "$asked" = limit ] && {{ [ "$code" = {checkpointed} ] || [ "$code" = "$early" ]; }}; then
   echo "batch shell: left before the time limit; asking Slurm to queue $SLURM_JOB_ID again" >&2

@@ -63,11 +63,15 @@ class Watcher:
         *,
         user: str,
         clock: Callable[[], float] = time.monotonic,
+        gone_after_s: float = GONE_AFTER_S,
+        runaway_after_s: float = RUNAWAY_AFTER_S,
     ) -> None:
         self._commands = commands
         self._batches = batches
         self._user = user
         self._clock = clock
+        self._gone_after = gone_after_s
+        self._runaway_after = runaway_after_s
         self._tracks: dict[JobHandle, _Track] = {}
         self._backoff = Backoff(15.0, 300.0, clock)
         self._accounts_backoff = Backoff(15.0, 300.0, clock)
@@ -238,11 +242,11 @@ class Watcher:
             track.report, track.final = verdict_of(runs), True
         elif absent:
             # Two sources, two opinions: accounting may be late, or the controller may have forgotten the job.
-            self._missing(handle, f"accounting says {row.word}, the queue does not know it", RUNAWAY_AFTER_S)
+            self._missing(handle, f"accounting says {row.word}, the queue does not know it", self._runaway_after)
 
     # What is said
 
-    def _missing(self, handle: JobHandle, why: str, patience_s: float = GONE_AFTER_S) -> None:
+    def _missing(self, handle: JobHandle, why: str, patience_s: float | None = None) -> None:
         track = self._tracks[handle]
         now = self._clock()
         track.missing = track.missing if track.missing is not None else now
@@ -250,7 +254,7 @@ class Watcher:
         marked = self._by_record(handle, JobReport(JobState.ENDED, "absent", "exit", reason=why))
         if marked.exit_code is not None or marked.signal is not None:
             track.report = marked  # two sources: the queue, and the end marker that our shim left
-        elif track.misses >= 2 and now - track.missing >= patience_s:
+        elif track.misses >= 2 and now - track.missing >= (patience_s or self._gone_after):
             track.report = JobReport(JobState.GONE, "absent", reason=why)
         elif track.report.state is not JobState.ENDED:
             self._unknown(handle, why)

@@ -1,0 +1,99 @@
+"""``proof``: helpers; ``real``: the real Slurm that run.sh has brought up, and ways to hurt it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def proof() -> ModuleType:
+    path = Path(__file__).with_name("proof.py")
+    spec = importlib.util.spec_from_file_location("slurm_proof", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Real:
+    """The cluster in $SLURM_TEST_DIR."""
+
+    def __init__(self) -> None:
+        self.directory = Path(os.environ["SLURM_TEST_DIR"])
+
+    def sh(self, command: str) -> str:
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout.strip()
+
+    def repair(self) -> None:
+        """Start what is missing."""
+        up = Path(__file__).with_name("up.sh")
+        subprocess.run(["bash", str(up), str(self.directory)], check=True, capture_output=True, timeout=120)
+
+    def pid(self, daemon: str) -> int:
+        return int((self.directory / "run" / f"{daemon}.pid").read_text())
+
+    def kill(self, daemon: str) -> None:
+        os.kill(self.pid(daemon), signal.SIGKILL)
+
+    def steps(self, job: str) -> list[int]:
+        """The slurmstepd of a job (by its raw id) and all below it."""
+        import psutil
+
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            if (process.info["cmdline"] or [""])[0].startswith(f"slurmstepd: [{job}."):
+                found += [child.pid for child in process.children(recursive=True)] + [process.pid]
+        return found
+
+    def kill_steps(self, job: str) -> None:
+        for pid in self.steps(job):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def node_of(self, job: str) -> str:
+        return self.sh(f"squeue -h -j {job} -o %N")
+
+    def raw(self, job: str) -> str:
+        return self.sh(f"squeue -h -j {job} -o %A")
+
+    def state(self, job: str) -> str:
+        done = subprocess.run(
+            ["squeue", "-h", "-t", "all", "-j", job, "-o", "%T"], capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip()
+
+    def down(self, node: str) -> None:
+        self.sh(f"scontrol update nodename={node} state=down reason=test")
+
+    def back(self, node: str) -> None:
+        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], check=False, capture_output=True)
+
+    @staticmethod
+    def until(what: Callable[[], object], seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < end, f"waited {seconds} s in vain"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[Real]:
+    assert "SLURM_CONF" in os.environ, "no cluster: use tests/slurm/run.sh"
+    real = Real()
+    yield real
+    subprocess.run("squeue -h -o %A | sort -un | xargs -r scancel", shell=True, check=False)
