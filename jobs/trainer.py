@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from jobs.data import Order, one_set
 from jobs.facts import FailureClass
 from jobs.numerics import reproducible
@@ -55,7 +57,7 @@ class TrainProgram(Program):
         return None if at < 0 else (FailureClass.DIVERGED, f"loss or gradient not finite or out of bounds at step {at}")
 
 
-def mark_fallen(stack: Stack, losses, step: int, state: PackState) -> None:
+def mark_fallen(stack: Stack, losses: Tensor, step: int, state: PackState) -> None:
     """Note the step of active models that have just diverged."""
     fallen = stack.fallen(losses) & state.active()
     if bool(fallen.any()):
