@@ -100,7 +100,7 @@ class ModelConfig(_Section):
 class OptimizerConfig(_Section):
     """AdamW. The rate in use is ``lr * relative_rate``: a recipe can scale a committed rate and keep both in sight."""
 
-    name: Literal["adamw"]
+    name: Literal["adamw"] = "adamw"
     lr: Annotated[float, Field(gt=0)]
     relative_rate: Annotated[float, Field(gt=0)] = 1.0
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.99)
