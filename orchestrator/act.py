@@ -13,8 +13,6 @@ Each step is yielded before it is taken (``Actor.steps``): tests stop, interleav
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -23,19 +21,15 @@ from typing import Any
 
 import orjson
 
-from cluster.backend import Backend, LaunchRequest, PermanentError, Resources, TemporaryError
+from cluster.backend import Backend, PermanentError, Resources, TemporaryError
 from cluster.batch_file import ANSWER_FILE, BATCH_FILE, batch_payload
-from cluster.launch_shim import UNBLOCKS
-from jobs.attempt import CODE_VARIABLE
 from jobs.durable import decide_file, replace_file
-from jobs.launch import Launch as LaunchFile
-from jobs.launch import Member, ResolvedInput, read_launch
 from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.closing import close_by_evidence
 from orchestrator.decide import Action, Cancel, Close, Launch, Submit
-from orchestrator.desired import DesiredPack
-from orchestrator.history import AttemptView, job_name
+from orchestrator.history import AttemptView
+from orchestrator.launching import job_request, launch_file, resources_of
 
 
 @dataclass
@@ -111,7 +105,7 @@ class Actor:
         """Link ``launch.json``; None where another loop was faster."""
         pack = board.desired.packs[action.pack]
         place = self._workspace.attempt(pack.id, action.attempt)
-        launch = self._launch_file(action, pack, board)
+        launch = launch_file(action, board, self._code, self._settings)
         place.path.mkdir(parents=True, exist_ok=True)
         if not decide_file(place.launch, launch.model_dump(mode="json", exclude_defaults=True)):
             acted.yielded += 1
@@ -122,61 +116,6 @@ class Actor:
         view = AttemptView(action.attempt, launch.name, carried, hang_floor_s=launch.hang_floor_s, seen=self._clock())
         board.add(pack.id, view)
         return view
-
-    def _launch_file(self, action: Launch, pack: DesiredPack, board: Board) -> LaunchFile:
-        configs: list[dict[str, Any]] = []
-        index: dict[int, int] = {}
-        members = []
-        for run in pack.runs:
-            desired = board.desired.runs[run]
-            if id(desired.cell) not in index:
-                index[id(desired.cell)] = len(configs)
-                configs.append(dict(desired.cell.config))
-            inputs = {
-                name: resolved
-                for name, ref in desired.inputs.items()
-                if (resolved := self._resolve(ref.run, ref.product, board)) is not None
-            }
-            members.append(
-                Member(
-                    run=run,
-                    config=index[id(desired.cell)],
-                    seed=desired.seed,
-                    inputs=inputs,
-                    done=run in action.masked,
-                )
-            )
-        known = {name: value for name, value in pack.execution.items() if name in LaunchFile.model_fields}
-        settings = {**pack.execution.get("settings", {}), **self._settings}
-        beat = board.policy.probe_heartbeat_s
-        if beat is not None and board.policy.probe and pack.shape not in board.proven:
-            settings.setdefault("heartbeat_s", beat)  # others wait for its first step
-        return LaunchFile.model_validate(
-            {
-                **known,
-                "pack": pack.id,
-                "attempt": action.attempt,
-                "name": job_name(pack.id, action.attempt),
-                "runner": board.desired.runs[pack.runs[0]].cell.runner,
-                "members": members,
-                "configs": configs,
-                "root": str(self._workspace.root.absolute()),
-                "code": self._code,
-                "fresh_after": action.fresh_after,
-                "threads": threads_of(pack),
-                "settings": settings,
-            }
-        )
-
-    def _resolve(self, run: str, product: str, board: Board) -> ResolvedInput | None:
-        """Where a completed run's product lies; None where there is none (its consumer is masked, or will say so)."""
-        verdict = board.ended.get(run)
-        if verdict is None or verdict.end is None or product not in verdict.end.products:
-            return None
-        relative, sha256 = verdict.end.products[product]
-        place = self._workspace.attempt(board.desired.pack_of[run], verdict.attempt)
-        path = (place.path / relative).relative_to(self._workspace.root)
-        return ResolvedInput(run=run, product=product, path=str(path), sha256=sha256)
 
     # Handing over
 
@@ -201,7 +140,7 @@ class Actor:
     ) -> Iterator[str]:
         """Intent, effect, answer."""
         folder = self._workspace.submission(batch)
-        requests = [self._request(pack, view, board) for pack, view in views]
+        requests = [job_request(pack, view, board) for pack, view in views]
         places = [self._workspace.attempt(pack, view.number) for pack, view in views]
         if not (folder / BATCH_FILE).exists():
             yield "batch"
@@ -236,24 +175,6 @@ class Actor:
         yield "answer"
         decide_file(folder / ANSWER_FILE, answer)
 
-    def _request(self, pack: str, view: AttemptView, board: Board) -> LaunchRequest:
-        desired = board.desired.packs[pack]
-        place = self._workspace.attempt(pack, view.number)
-        threads = str(threads_of(desired))
-        env = {UNBLOCKS: "1", "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        if code := read_launch(place.launch).code if view.batch else self._code:
-            folder = str((self._workspace.code / code).absolute())
-            env |= {"PYTHONPATH": folder, CODE_VARIABLE: folder}
-        return LaunchRequest(
-            name=view.name,
-            argv=(sys.executable, "-P", "-m", "jobs.worker", os.path.abspath(place.path)),
-            cwd=os.path.abspath(place.path),
-            log=os.path.abspath(place.log),
-            record=os.path.abspath(place.exit),
-            env=env,
-            resources=resources_of(desired),
-        )
-
     # Ending
 
     def _close(self, action: Close, board: Board, acted: Acted) -> None:
@@ -283,20 +204,6 @@ class Actor:
             acted.trouble.append(f"cancellation delayed: {error}")
         except PermanentError as error:
             acted.trouble.append(f"cancellation refused: {error}")
-
-
-_RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "minutes")
-
-
-def resources_of(pack: DesiredPack) -> Resources:
-    """What the plan says a pack needs; what stands under ``extra`` is passed through."""
-    own = {name: value for name, value in pack.resources.items() if name in _RESOURCES}
-    return Resources(**own, extra=tuple(sorted(pack.resources.get("extra", {}).items())))
-
-
-def threads_of(pack: DesiredPack) -> int:
-    """Threads of its worker: said outright, else one a core."""
-    return int(pack.execution.get("threads", pack.resources.get("cpus", 1)))
 
 
 def _new_batch() -> str:

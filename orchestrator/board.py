@@ -9,38 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.desired import Desired, DesiredPack
 from orchestrator.history import AttemptView, read_view
 from orchestrator.policy import Policy
+from orchestrator.readiness import NOTHING, Readiness, readiness_of
 from orchestrator.requests import Wish
 from orchestrator.verdicts import ENDED, PackVerdict, RunVerdict, judge_pack
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """What the inputs of a pack's open members allow.
-
-    Attributes:
-        runnable: members whose inputs have all completed.
-        blocked: member -> why its inputs will not come (unless a person retries them).
-        waiting: inputs that are still to come.
-    """
-
-    runnable: tuple[str, ...]
-    blocked: Mapping[str, str]
-    waiting: tuple[str, ...]
-
-    @property
-    def ready(self) -> bool:
-        """Every input is decided, and something can be trained."""
-        return bool(self.runnable) and not self.waiting
-
-
-_NOTHING = Readiness((), {}, ())
 
 
 class Board:
@@ -159,7 +136,7 @@ class Board:
         queue = self.ready[desired.shape]
         at = bisect_left(queue, place)
         inside = at < len(queue) and queue[at] == place
-        readiness = self.readiness(pack) if pack not in self.live else _NOTHING
+        readiness = self.readiness(pack) if pack not in self.live else NOTHING
         if inside and not readiness.ready:
             del queue[at]
         elif readiness.ready and not inside:
@@ -216,42 +193,8 @@ class Board:
         return tuple(run for run in self.desired.packs[pack].runs if run not in self.ended)
 
     def readiness(self, pack: str) -> Readiness:
-        desired = self.desired.packs[pack]
-        todo = self.open_runs(pack)
-        if not desired.needs:
-            return Readiness(todo, {}, ())
-        runnable: list[str] = []
-        blocked: dict[str, str] = {}
-        waiting: list[str] = []
-        for run in todo:
-            inputs = [ref.run for ref in self.desired.runs[run].inputs.values()]
-            dead = [need for need in inputs if self.dead(need)]
-            missing = [need for need in inputs if need not in self.ended and need not in dead]
-            if dead:
-                blocked[run] = self.why_dead(dead[0])
-            elif missing:
-                waiting += missing
-            else:
-                runnable.append(run)
-        return Readiness(tuple(runnable), blocked, tuple(dict.fromkeys(waiting)))
-
-    def dead(self, run: str) -> bool:
-        """Its products will not come unless a person retries something."""
-        verdict = self.ended.get(run)
-        if verdict is not None:
-            return verdict.state is not RunState.COMPLETED
-        if run not in self.desired.pack_of:
-            return True
-        return any(self.dead(ref.run) for ref in self.desired.runs[run].inputs.values())
-
-    def why_dead(self, run: str) -> str:
-        verdict = self.ended.get(run)
-        if verdict is not None:
-            why = f" ({verdict.failure}: {verdict.message})" if verdict.failure else ""
-            return f"its input {run} is {verdict.state}{why}"
-        if run not in self.desired.pack_of:
-            return f"its input {run} is planned nowhere"
-        return f"its input {run} is blocked in turn"
+        """What the inputs of a pack's open members allow."""
+        return readiness_of(self.open_runs(pack), self.desired, self.ended)
 
     def probing(self, shape: str) -> bool:
         """A first pack of this shape is on its way; the others wait for its first steps."""
@@ -284,28 +227,6 @@ class Board:
         """A person has said something about one of its runs; that goes before caution."""
         return bool(self.wishes) and any(run in self.wishes for run in self.desired.packs[pack].runs)
 
-    def waiting(self, now: float) -> dict[str, dict[str, int]]:
-        """Why pending runs are not launched: sweep -> reason -> runs. Costs nothing per run."""
-        reasons: dict[str, Counter[str]] = {sweep: Counter() for sweep in self.counts}
-        for (shape, sweep), runs in self.queued.items():
-            if runs <= 0:
-                continue
-            if self.held(shape):
-                why = f"held: the first {self.policy.probe_failures} packs of this shape failed before their first step"
-            elif self.probing(shape):
-                why = "the first pack of this shape goes ahead alone"
-            else:
-                why = "a free slot"
-            reasons[sweep][why] += runs
-        for pack, blocked in self.blocked.items():
-            for why in blocked.values():
-                reasons[self.desired.packs[pack].sweep]["blocked: " + _without_ids(why)] += 1
-        for sweep, counts in self.counts.items():
-            rest = counts[RunState.PENDING] - reasons[sweep].total()
-            if rest > 0:
-                reasons[sweep]["their inputs"] += rest
-        return {sweep: dict(counts) for sweep, counts in reasons.items()}
-
     def next_delay(self, now: float) -> float | None:
         """Seconds until the next retry may begin; None where none waits for its time."""
         times = [self.verdicts[pack].not_before - now for pack in self._delayed]
@@ -317,8 +238,3 @@ def _keep(among: dict[str, RunVerdict], run: str, verdict: RunVerdict, wanted: b
         among[run] = verdict
     else:
         among.pop(run, None)
-
-
-def _without_ids(why: str) -> str:
-    """Reasons that differ only in a run's id count as one."""
-    return " ".join("a run" if word[0] == "r" and len(word) == 16 else word for word in why.split())

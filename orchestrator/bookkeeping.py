@@ -15,6 +15,7 @@ from orchestrator.index import Index, verdicts_from, verdicts_to, views_from
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.verdicts import RunVerdict
+from orchestrator.waiting import waiting
 
 USEFUL = "useful"
 
@@ -104,13 +105,13 @@ class Ledger:
                 "cost": cost,
             }
             packs.append((pack, verdict.settled, body))
-        waiting = board.waiting(now)
+        reasons = waiting(board)
         sweeps = {
             sweep: {
                 "digest": board.desired.digests[sweep],
                 "counts": {str(state): n for state, n in board.counts[sweep].items() if n},
                 "cost": dict(self._totals.get(sweep, {})),
-                "waiting": waiting.get(sweep, {}),
+                "waiting": reasons.get(sweep, {}),
                 "broken": broken({r: v for r, v in board.failed.items() if r in board.desired.runs_of[sweep]}),
                 "time": now,
             }

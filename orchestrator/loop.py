@@ -28,6 +28,7 @@ from orchestrator.observe import Observer
 from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import take_snapshot
+from orchestrator.waiting import waiting
 
 PATIENCE = 5
 """So many passes in a row may fail for the file system's sake before ``watch`` gives up."""
@@ -181,7 +182,7 @@ class Loop:
             unwritten = self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
         return TickReport(
             counts={sweep: dict(counts) for sweep, counts in self.board.counts.items()},
-            waiting=self.board.waiting(now),
+            waiting=waiting(self.board),
             in_flight=len(self.board.live),
             acted=acted,
             trouble=[*seen.trouble, *acted.trouble, *([unwritten] if unwritten else [])],

@@ -31,6 +31,7 @@ from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.run_view import RunView, run_view
 from orchestrator.verdicts import PackVerdict, judge_pack
+from orchestrator.waiting import waiting
 
 __all__ = ["LivePack", "RunView", "SweepStatus", "run_view", "summary"]
 
@@ -123,7 +124,7 @@ def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus
         sweep,
         {state: board.counts[sweep][state] for state in RunState},
         [_live(pack, view, None) for pack, view in board.live_attempts()],
-        board.waiting(now)[sweep],
+        waiting(board)[sweep],
         broken(board.failed),
         dict(cost),
     )

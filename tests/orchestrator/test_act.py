@@ -21,7 +21,7 @@ from jobs.launch import read_launch
 from jobs.spec import InputRef, RunSpec
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.act import resources_of
+from orchestrator.launching import job_request, resources_of
 from orchestrator.loop import Loop
 from orchestrator.policy import Policy
 
@@ -196,7 +196,7 @@ def test_a_duplicate_job_leaves_the_attempt_to_the_one_that_claimed_it(memory: P
     loop = case.loop()
     loop.tick()
     (job,) = case.cluster.jobs()
-    request = loop._actor._request(case.packs[0], loop.board.histories[case.packs[0]][0], loop.board)
+    request = job_request(case.packs[0], loop.board.histories[case.packs[0]][0], loop.board)
     case.cluster.vanish(job["name"])
     case.cluster.submit(job["batch"], [request])
     assert len(case.cluster.jobs()) == 2

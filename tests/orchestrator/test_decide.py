@@ -19,6 +19,7 @@ from orchestrator.desired import read_desired
 from orchestrator.history import AttemptView, Pulse, RunEnd
 from orchestrator.policy import RETRIES, Policy
 from orchestrator.requests import Wish
+from orchestrator.waiting import waiting
 
 POLICY = Policy(quiet_s=30.0, lost_after_s=120.0, settle_s=5.0, probe=False)
 Outcome = Literal["completed", "failed", "preempted", "lost", "cancelled"]
@@ -251,7 +252,7 @@ def test_consumers_wait_for_our_own_verdict_on_their_producers(workspace: Worksp
     chain = Chain(workspace, lab)
     producer, consumer = chain.packs
     assert decide(chain.board, 9, 0.0) == [Launch(producer, 1)]
-    assert chain.board.waiting(0.0)["s"] == {"a free slot": 2, "their inputs": 2}
+    assert waiting(chain.board)["s"] == {"a free slot": 2, "their inputs": 2}
     view = attempt(1, chain.made, finished=done(chain.made[0]), claim="j")
     chain.board.histories[producer] = [view]
     chain.board.touch(producer)
@@ -270,8 +271,8 @@ def test_a_consumer_of_a_failed_producer_is_blocked_with_the_reason(workspace: W
     chain.board.touch(producer)
     assert decide(chain.board, 9, 0.0) == [Launch(consumer, 1, frozenset({chain.used[1]}))]
     assert "diverged" in chain.board.blocked[consumer][chain.used[1]]
-    waiting = chain.board.waiting(0.0)["s"]
-    assert waiting == {"a free slot": 1, "blocked: its input a run is failed (diverged: loss is nan)": 1}
+    reasons = waiting(chain.board)["s"]
+    assert reasons == {"a free slot": 1, "blocked: its input a run is failed (diverged: loss is nan)": 1}
 
 
 def test_one_pack_of_a_shape_goes_first(workspace: Workspace, lab: ModuleType) -> None:
@@ -292,6 +293,6 @@ def test_a_shape_that_never_made_a_step_is_held(workspace: Workspace, lab: Modul
         desk.put(n, closed(1, desk.runs[n], "failed", FailureClass.USER_ERROR))
     assert decide(desk.board, 9, 1e6) == []
     assert desk.board.idle
-    assert desk.board.waiting(0.0)["s"] == {"held: the first 3 packs of this shape failed before their first step": 6}
+    assert waiting(desk.board)["s"] == {"held: the first 3 packs of this shape failed before their first step": 6}
     desk.wish(desk.runs[0][0], Wish("retry", 1))
     assert decide(desk.board, 9, 1e6) == [Launch(desk.packs[0], 2, frozenset({desk.runs[0][1]}))]
