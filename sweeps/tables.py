@@ -7,7 +7,7 @@ value is null and named in a flag column beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -207,6 +207,18 @@ CELL_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
 
 def cells_parquet(records: Sequence[dict[str, Any]]) -> bytes:
     """A report's cells as the bytes of a Parquet file."""
+    return _parquet(records, pa.schema(CELL_FIELDS))
+
+
+_TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+
+
+def records_parquet(records: Sequence[Mapping[str, Any]], fields: Mapping[str, type]) -> bytes:
+    """Flat records as the bytes of a Parquet file; ``fields`` gives each column's Python type."""
+    return _parquet(records, pa.schema([(name, _TYPES[kind]) for name, kind in fields.items()]))
+
+
+def _parquet(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(records), schema=pa.schema(CELL_FIELDS)), sink, compression="zstd")
+    pq.write_table(pa.Table.from_pylist([dict(r) for r in records], schema=schema), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
