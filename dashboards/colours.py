@@ -28,6 +28,11 @@ def diverging(share: float, *, decided: bool = True) -> str:
     return stops[-1][1]
 
 
+def pale(share: float) -> str:
+    """Background of a size from 0 to 1 that is no verdict: from near white to a pale blue."""
+    return _mix("#f7f9fb", "#bcd6ee", min(1.0, max(0.0, share)))
+
+
 def line(index: int) -> str:
     """Colours for lines told apart (after Okabe and Ito's set for colour-blind readers)."""
     return LINES[index % len(LINES)]

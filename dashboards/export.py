@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict
 from typing import Any
 
@@ -14,9 +12,6 @@ from dashboards.queries import ColumnInfo, Comparison, Slice
 from dashboards.stability import Stability
 from sweeps.analysis.matrix import Cell
 from sweeps.tables import CELL_FIELDS
-
-MISSING = "NA"
-"""What a CSV holds where there is no number; the reason stands in its own column."""
 
 
 def report_json(sweep: str, comparison: Comparison, accounts: Accounts, stable: list[Stability]) -> dict[str, Any]:
@@ -36,6 +31,7 @@ def report_json(sweep: str, comparison: Comparison, accounts: Accounts, stable: 
         "rows": list(comparison.rows),
         "controls": list(comparison.controls),
         "columns": [column_record(column) for column in comparison.columns],
+        "without_number": sum(cell.value is None for cell in primary.matrix.cells),
         "cells": [cell_record(primary, cell) for cell in primary.matrix.cells],
         "other_slices": [
             {"slice": part.name, "metric": part.metric, "cells": [cell_record(part, c) for c in part.matrix.cells]}
@@ -95,12 +91,3 @@ def flat_records(comparison: Comparison) -> list[dict[str, Any]]:
 
 def as_json(content: dict[str, Any]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def as_csv(records: list[dict[str, Any]]) -> bytes:
-    sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow([name for name, _ in CELL_FIELDS])
-    for record in records:
-        writer.writerow([MISSING if value is None else value for value in record.values()])
-    return sink.getvalue().encode()

@@ -139,15 +139,15 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     metric, values = measured(root, sweep, runs, layout, block)
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
     results = results_of(runs, metric, layout, values)
-    names = _column_order(cells, layout, results)
-    levels = {name: column_levels(_config(cells, layout, name), block, name) for name in names}
+    names = column_order(cells, layout, results)
+    levels = {name: column_levels(column_config(cells, layout, name), block, name) for name in names}
     arms = [arm for arm in dict.fromkeys(r.arm for r in results) if arm != layout.baseline]
     rows = [name for name in names if name in arms] or arms
     controls = [arm for arm in arms if arm not in rows]
     alpha = float(block.get("alpha", 0.05))
     slices, minimise = [], block.get("goal") == "min"
     for where in _alternatives(runs, layout):
-        for name in _landmarks(runs, metric):
+        for name in landmarks(runs, metric):
             found = results_of(runs, name, replace(layout, where=where), values if name == metric else None)
             present = {r.arm for r in found}
             shown = [*rows, *(arm for arm in controls if arm in present)]
@@ -156,7 +156,7 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
             matrix = _worded(matrix, minimise)
             primary = (name, where) == (metric, layout.where)
             planned = Counter((r.arm, r.task) for r in found if is_planned(r))
-            slices.append(Slice(_slice_name(name, where), name, where, matrix, unit, planned, primary, minimise))
+            slices.append(Slice(slice_name(name, where), name, where, matrix, unit, planned, primary, minimise))
     slices.sort(key=lambda s: not s.primary)
     columns = [ColumnInfo(name, levels[name], slices[0].matrix.column(name)) for name in names]
     return Comparison(
@@ -234,20 +234,20 @@ def _times(value: float | None, unit: float) -> float | None:
     return None if value is None else value * unit
 
 
-def _column_order(cells: Sequence[Mapping[str, Any]], layout: Layout, results: Sequence[Result]) -> list[str]:
+def column_order(cells: Sequence[Mapping[str, Any]], layout: Layout, results: Sequence[Result]) -> list[str]:
     """Columns as the plan lists them, then any that only results know."""
     planned = [column_name(layout, cell["labels"]) for cell in cells if cell["labels"].get(layout.arm) is not None]
     return list(dict.fromkeys([*planned, *(r.task for r in results)]))
 
 
-def _config(cells: Sequence[Mapping[str, Any]], layout: Layout, column: str) -> Mapping[str, Any]:
+def column_config(cells: Sequence[Mapping[str, Any]], layout: Layout, column: str) -> Mapping[str, Any]:
     """Config of a column's cells, the baseline's first."""
     found = [cell for cell in cells if column_name(layout, cell["labels"]) == column]
     found.sort(key=lambda cell: cell["labels"].get(layout.arm) != layout.baseline)
     return found[0].get("config", {}) if found else {}
 
 
-def _landmarks(runs: Columns, metric: str) -> list[str]:
+def landmarks(runs: Columns, metric: str) -> list[str]:
     """The metric, then the same at the other named steps: ``test/accuracy@T`` -> also @T/2, @2T and @final."""
     base, _, at = metric.partition("@")
     named = [f"{base}@{step}" for step in STEPS if step != (at or "final")]
@@ -264,7 +264,7 @@ def _alternatives(runs: Columns, layout: Layout) -> list[dict[str, str]]:
     return found
 
 
-def _slice_name(metric: str, where: Mapping[str, str]) -> str:
+def slice_name(metric: str, where: Mapping[str, str]) -> str:
     base, mark, step = metric.partition("@")
     fixed = [f"{factor} {level_words(level)}" for factor, level in where.items()]
     return ", ".join([("final step" if step == "final" else f"step {step}") if mark else base, *fixed])

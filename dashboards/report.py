@@ -1,53 +1,41 @@
-"""One self-contained page for a sweep, and the same numbers as files; the same results give the same bytes."""
+"""The report of a sweep: which kind it gets, and where it is written. The same results give the same bytes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from dashboards import export, page
-from dashboards.accounts import accounts
-from dashboards.charts.curves import movement_figure, shapes_figure, training_figure
-from dashboards.charts.matrix import matrix_figure
-from dashboards.charts.style import inline, rendered
-from dashboards.queries import compare
-from dashboards.series import by_task, movement, shapes, training_panels
-from dashboards.stability import stability
-from jobs.durable import replace_file
+from dashboards.block import analysis_block
+from dashboards.sheet_files import Written, sheet_json, write_sheet
 from jobs.workspace import Workspace
-from sweeps.tables import cells_parquet, read_runs
+from sweeps.tables import Columns, read_runs
+
+KINDS = ("matrix", "audit", "scale", "decoupling", "factorial")
+"""Kinds one can ask for; a sweep without a baseline gets its plain page (means) whatever was asked."""
 
 
-@dataclass(frozen=True)
-class ReportPaths:
-    """What ``write_report`` wrote, and the content of ``json`` for printing."""
-
-    page: Path
-    png: Path
-    svg: Path
-    csv: Path
-    parquet: Path
-    json: Path
-    content: dict[str, Any]
-
-
-def report_content(root: Path, sweep: str, **asked: Any) -> dict[str, Any]:
-    """The content of ``report.json`` without writing or drawing anything (``report --json``)."""
+def report_content(root: Path, sweep: str, kind: str | None = None, **asked: Any) -> dict[str, Any]:
+    """The content of the report's JSON without writing or drawing anything (``report --json``)."""
     runs = read_runs(root, sweep)
-    comparison = compare(root, sweep, runs, **asked)
-    return export.report_json(sweep, comparison, accounts(runs), stability(comparison))
+    sheet = _sheet(root, sweep, runs, kind, asked)
+    if sheet is not None:
+        return sheet_json(sheet)
+    from dashboards.matrix_report import matrix_content
+
+    return matrix_content(root, sweep, runs, **asked)
 
 
-def write_report(root: Path, sweep: str, out_dir: Path | None = None, **asked: Any) -> ReportPaths:
-    """Write the page, the matrix as pictures, and the cells as CSV, Parquet and JSON.
+def write_report(
+    root: Path, sweep: str, out_dir: Path | None = None, *, kind: str | None = None, **asked: Any
+) -> Written:
+    """Write the page, its pictures, and the same numbers as CSV, Parquet, JSON and LaTeX.
 
     Args:
         root: the workspace.
         sweep: name of a sweep that was gathered.
-        out_dir: where to write; ``<root>/sweeps/<sweep>/report`` where absent.
+        out_dir: where to write; ``<root>/sweeps/<sweep>/report`` where absent (below it, for another kind than the
+            sweep's own).
+        kind: one of ``KINDS``; where absent, what the sweep has.
         asked: keys of the analysis block to depart from (``metric=``, ``baseline=``, ``alpha=`` ...); the report then
             calls itself exploratory.
 
@@ -55,52 +43,20 @@ def write_report(root: Path, sweep: str, out_dir: Path | None = None, **asked: A
         AnalysisError: nothing was gathered, or the results cannot be compared as asked.
     """
     out = out_dir if out_dir is not None else Workspace(root).report(sweep)
-    out.mkdir(parents=True, exist_ok=True)
     runs = read_runs(root, sweep)
-    comparison = compare(root, sweep, runs, **asked)
-    counted, stable = accounts(runs), stability(comparison)
-    records = export.flat_records(comparison)
-    content = export.report_json(sweep, comparison, counted, stable)
-    span = page.colour_span(comparison)
-    matrix = matrix_figure(comparison, comparison.primary, span)
-    panels = training_panels(root, sweep, runs, comparison)
-    learned = shapes(root, runs)
-    moved = movement(root, sweep, runs)
-    splines = by_task(learned, "learned")
-    pictures = {
-        "training": inline(
-            training_figure(panels, comparison.columns, comparison.layout.baseline, comparison.is_transfer)
-        ),
-        "shapes": inline(shapes_figure(splines)) if splines else None,
-        "movement": inline(movement_figure(moved)) if any(p.lines for p in moved) else None,
-    }
-    view = page.view(sweep, runs, comparison, counted, stable, learned, span)
-    html = _template().render(view | {"pictures": pictures})
-    paths = ReportPaths(
-        page=out / "index.html",
-        png=out / "matrix.png",
-        svg=out / "matrix.svg",
-        csv=out / "cells.csv",
-        parquet=out / "cells.parquet",
-        json=out / "report.json",
-        content=content,
-    )
-    replace_file(paths.png, rendered(matrix, "png", dpi=180))
-    replace_file(paths.svg, rendered(matrix, "svg"))
-    replace_file(paths.csv, export.as_csv(records))
-    replace_file(paths.parquet, cells_parquet(records))
-    replace_file(paths.json, export.as_json(content))
-    replace_file(paths.page, html.encode())
-    return paths
+    sheet = _sheet(root, sweep, runs, kind, asked)
+    if sheet is not None:
+        return write_sheet(sheet, out if kind is None or out_dir is not None else out / kind)
+    from dashboards.matrix_report import write_matrix
+
+    return write_matrix(root, sweep, runs, out, **asked)
 
 
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("dashboards"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= page.FILTERS
-    return environment.get_template("report.html")
+def _sheet(root: Path, sweep: str, runs: Columns, kind: str | None, asked: dict[str, Any]) -> Any:
+    """The sheet of any kind but the matrix; None for the matrix."""
+    block, _, _ = analysis_block(root, sweep, runs, asked)
+    if not block.get("baseline"):
+        from dashboards.reports.means import means_sheet
+
+        return means_sheet(root, sweep, runs, block)
+    return None

@@ -36,3 +36,8 @@ def level_words(level: str) -> str:
     except (ValueError, OverflowError):
         return level
     return str(fraction) if math.isclose(float(fraction), number, rel_tol=1e-3) else f"{number:g}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 arm``, ``3 arms``, ``2 searches``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

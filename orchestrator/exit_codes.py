@@ -19,7 +19,7 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "all good",
-    Exit.RUNS_FAILED: "some runs failed (or, with --strict, a cell has no verdict)",
+    Exit.RUNS_FAILED: "some runs failed (or, with --strict, a cell has no number)",
     Exit.USAGE: "a usage or configuration error: nothing was launched",
     Exit.REFUSED: "the plan was refused (a limit, a budget, a question answered with no)",
     Exit.UNFINISHED: "not finished yet",

@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 import pytest
 
-from dashboards.report import ReportPaths, report_content, write_report
+from dashboards.report import report_content, write_report
+from dashboards.sheet_files import Written
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
 from sweeps.tables import read_parquet
@@ -31,7 +32,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Wo
 
 
 @pytest.fixture(scope="module")
-def report(study: Workspace) -> ReportPaths:
+def report(study: Workspace) -> Written:
     return write_report(study.root, "compat")
 
 
@@ -77,7 +78,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_the_page_is_whole_and_opens_without_a_network(report: ReportPaths) -> None:
+def test_the_page_is_whole_and_opens_without_a_network(report: Written) -> None:
     text = report.page.read_text()
     page = Page(text)
     assert page.open == []
@@ -89,7 +90,7 @@ def test_the_page_is_whole_and_opens_without_a_network(report: ReportPaths) -> N
     assert "http" not in re.sub(r"data:image[^\"]+", "", text)
 
 
-def test_every_cell_has_a_number_an_interval_and_a_count_or_a_reason(report: ReportPaths) -> None:
+def test_every_cell_has_a_number_an_interval_and_a_count_or_a_reason(report: Written) -> None:
     cells = report.content["cells"]
     assert len(cells) == (len(TASKS) + 5) * len(TASKS)
     for cell in cells:
@@ -102,28 +103,28 @@ def test_every_cell_has_a_number_an_interval_and_a_count_or_a_reason(report: Rep
     assert all(text.strip() for text in page.cells)
 
 
-def test_no_file_holds_a_bare_nan(report: ReportPaths) -> None:
+def test_no_file_holds_a_bare_nan(report: Written) -> None:
     page = re.sub(r"data:image[^\"]+", "", report.page.read_text())
     assert not re.search(r"(?<![\w])(nan|NaN|inf|Infinity|None)(?![\w])", re.sub(r"loss is nan at step \d+", "", page))
-    assert all(math.isfinite(number) for number in numbers(orjson.loads(report.json.read_bytes())))
-    rows = list(csv.DictReader(io.StringIO(report.csv.read_text())))
+    assert all(math.isfinite(number) for number in numbers(orjson.loads(report.file("report.json").read_bytes())))
+    rows = list(csv.DictReader(io.StringIO(report.file("cells.csv").read_text())))
     assert all(value != "" and value.lower() not in ("nan", "inf", "none") for row in rows for value in row.values())
-    table = read_parquet(report.parquet)
+    table = read_parquet(report.file("cells.parquet"))
     assert table.num_rows == len(rows)
     assert all(math.isfinite(value) for value in table.column("value").drop_null().to_pylist())
 
 
-def test_the_same_results_give_the_same_bytes(report: ReportPaths, study: Workspace, tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_bytes(report: Written, study: Workspace, tmp_path: Path) -> None:
     """R4 of the performance notes."""
     again = write_report(study.root, "compat", tmp_path / "again")
-    for name in ("page", "png", "svg", "csv", "parquet", "json"):
-        assert getattr(again, name).read_bytes() == getattr(report, name).read_bytes(), name
+    for name in ["index.html", *(path.name for path in report.files)]:
+        assert again.file(name).read_bytes() == report.file(name).read_bytes(), name
 
 
-def test_json_says_what_the_page_says(report: ReportPaths, study: Workspace) -> None:
+def test_json_says_what_the_page_says(report: Written, study: Workspace) -> None:
     content = report_content(study.root, "compat")
     assert content == report.content
-    assert orjson.loads(report.json.read_bytes()) == orjson.loads(orjson.dumps(content))
+    assert orjson.loads(report.file("report.json").read_bytes()) == orjson.loads(orjson.dumps(content))
     cell = next(c for c in content["cells"] if (c["row"], c["column"]) == ("copy", "copy"))
     shown = next(text for text in Page(report.page.read_text()).cells if f"{cell['value']:+.1f}" in text)
     assert f"n {cell['n']}" in shown
@@ -131,7 +132,7 @@ def test_json_says_what_the_page_says(report: ReportPaths, study: Workspace) -> 
     assert content["family"] == len(TASKS) ** 2
 
 
-def test_levels_and_informativeness_of_each_column(report: ReportPaths) -> None:
+def test_levels_and_informativeness_of_each_column(report: Written) -> None:
     columns = {c["column"]: c for c in report.content["columns"]}
     assert columns["addmod"]["informative"] is False
     assert "near chance" in columns["addmod"]["why"]
@@ -141,7 +142,7 @@ def test_levels_and_informativeness_of_each_column(report: ReportPaths) -> None:
     assert all(c["t_task"] == 100 and c["ceiling"] == 1.0 for c in columns.values())
 
 
-def test_diverged_seeds_count_at_chance_with_a_footnote(report: ReportPaths) -> None:
+def test_diverged_seeds_count_at_chance_with_a_footnote(report: Written) -> None:
     cell = next(c for c in report.content["cells"] if (c["row"], c["column"]) == ("parentheses", "copy"))
     assert (cell["diverged"], cell["n"]) == (2, 4)
     assert cell["survivors"] > cell["value"]
@@ -150,7 +151,7 @@ def test_diverged_seeds_count_at_chance_with_a_footnote(report: ReportPaths) -> 
     assert "the survivors alone give" in text
 
 
-def test_a_half_done_sweep_says_what_is_missing(report: ReportPaths) -> None:
+def test_a_half_done_sweep_says_what_is_missing(report: Written) -> None:
     """Copy's last packs wait or run: numbers without a verdict, and the page says it is unfinished."""
     cells = [c for c in report.content["cells"] if c["column"] == "copy" and c["value"] is not None]
     assert not any(c["decided"] for c in cells)

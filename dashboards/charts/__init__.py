@@ -1,0 +1,1 @@
+"""Pictures: the only folder that knows matplotlib; the same data give the same bytes."""
