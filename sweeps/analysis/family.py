@@ -40,7 +40,8 @@ def correct(groups: Sequence[Sequence[Measured]], options: Options, level: float
     members = [(group, member) for group in groups for member in group]
     size = max(len(members), options.family or 0)
     name = _name(options, size, len(groups))
-    up, down = (_adjusted(groups, options, size, sign) for sign in (1, -1))
+    up = _adjusted(groups, options, size, 1)
+    down = _adjusted(groups, options, size, -1) if options.directional else up
     equivalence = adjust([m.verdict.p_equivalence if m.tested else None for _, m in members], "holm")
     levels = holm_levels([m.verdict.p if m.tested else None for _, m in members], level)
     closed = []

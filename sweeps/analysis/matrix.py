@@ -17,15 +17,18 @@ class Cell:
         row: arm.
         column: task.
         value: mean of the arm minus mean of the baseline, percentage points.
-        low, high: Student t interval of this cell alone at 1 - alpha, percentage points.
-        family_low, family_high: the interval at the cell's Holm level; it excludes 0 exactly when decided.
+        low, high: Student t interval of this cell alone at 1 - alpha, sigma pooled per column, points.
+        family_low, family_high: the interval it is decided by, at the cell's Holm level (and no narrower than the
+            guard's); it excludes 0 exactly when the cell is decided. None where nothing was tested.
         n: runs behind the arm's mean (diverged ones included, at chance).
         n_baseline: runs behind the baseline's.
         searches: searches those runs are nested in; 0 for an arm that was not searched.
         standard_error: of ``value``, percentage points, with ``df`` degrees of freedom.
         p: two-sided; None where the cell was not tested.
         p_adjusted: after Holm over the family.
-        sigma: "pooled" over the column, or "own" where the arm is noisier than its column.
+        p_guard: family-wise p once a noisier baseline or arm counts with its own noise; taken only where
+            Holm decides, and the cell is decided only if both are below alpha.
+        sigma: noise the decision rests on: "pooled" over the column, or "own" where the guard is stricter.
         diverged: diverged runs among ``n``.
         survivors: ``value`` over the runs that did not diverge (footnote only, biased upwards).
         n_survivors: runs behind ``survivors``.
@@ -47,6 +50,7 @@ class Cell:
     df: float | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    p_guard: float | None = None
     sigma: str = "pooled"
     diverged: int = 0
     survivors: float | None = None
@@ -70,9 +74,11 @@ class Cell:
         if self.searches:
             text += f" in {self.searches} search{'es' if self.searches > 1 else ''}"
         if self.df is not None:
-            text += f", t with {self.df:.1f} df, {self.sigma} sigma"
+            text += f", t with {self.df:.1f} df, sigma pooled"
         if self.p_adjusted is not None:
             text += f", Holm p = {self.p_adjusted:.2g}"
+        if self.p_guard is not None:
+            text += f", with its own noise p = {self.p_guard:.2g}"
         if self.reason:
             text += f"; {self.reason}"
         if self.diverged:

@@ -3,7 +3,8 @@
 ``auto``, the default, gives each side the larger of its own variance and the variance pooled over the arms,
 its own less the bias of a small sample (s / c4), with the degrees of freedom of whichever was taken. A noisy
 baseline or a noisy arm then pays for itself, and a calm side borrows the pooled estimate. An arm of a single
-run shows no noise of its own: it is taken to be up to ``noise_ratio`` times as noisy as the pool. The price
+run shows no noise of its own: it is taken to be up to ``noise_ratio`` times as noisy as the pool. Searches,
+of which an arm rarely has more than three, are pooled unless an F test says the arm's differ more. The price
 is power where all variances are equal; ``pooled`` is the classical choice there, and docs/statistics.md has
 what either costs when its assumption fails.
 """
@@ -12,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sweeps.analysis import nested
+from sweeps.analysis import nested, student
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.nested import Arm, Components, Variance, components, difference_variance
 from sweeps.analysis.noise_floor import c4
@@ -20,6 +21,9 @@ from sweeps.analysis.noise_floor import c4
 RULES = ("auto", "pooled", "own", "baseline", "known:X")
 FEWEST_BASELINE = 3
 """Baseline seeds below which ``auto`` decides nothing: two runs cannot show that the yardstick is noisy."""
+
+NOISIER = 0.05
+"""Level of the F test by which an arm's searches count as more variable than its neighbours'."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,19 @@ def noise(rule: str, name: str, baseline: str, arms: Mapping[str, Arm], noise_ra
 def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float) -> Noise:
     arm, base = arms[name], arms[baseline]
     pool = components([values for other, values in arms.items() if other != baseline])
-    if pool.seed_mean_square is None:
+    from_baseline = pool.seed_mean_square is None
+    if from_baseline:
         alone = components([base])
         pool = replace(pool, seed_mean_square=alone.seed_mean_square, seed_df=alone.seed_df)
     mine, theirs = components([arm]), components([base])
-    own, own_base = larger_own(mine, pool), larger_own(theirs, pool)
-    single = mine.seed_mean_square is None
-    source = "own" if own is not None else "pooled over the arms"
+    others = components([values for other, values in arms.items() if other not in (name, baseline)])
+    own, own_base = larger_own(mine, pool, others), larger_own(theirs, pool)
+    if from_baseline:
+        own_base = None  # one estimate on both sides, not two independent ones
+    single = nested.runs(arm) == 1
+    source = "own" if own is not None else "the baseline's" if from_baseline else "pooled over the arms"
     if single:
-        source = f"{noise_ratio:g} times the pool's for a single run"
+        source = f"a single run, taken as {noise_ratio:g} times {source}"
     if own_base is not None:
         source += ", the baseline's own"
     found = _found(arm, base, pool, own, own_base, source, noise_ratio**2 if single else 1.0)
@@ -109,14 +117,23 @@ def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float)
     return found
 
 
-def larger_own(mine: Components, pool: Components) -> Components | None:
-    """An arm's own mean square without its small-sample bias, where that exceeds the pool's; else None."""
-    if mine.seed_mean_square is None or pool.seed_mean_square is None:
+def larger_own(mine: Components, pool: Components, others: Components | None = None) -> Components | None:
+    """An arm's own mean squares, freed of their small-sample bias, where they are to replace the pool's.
+
+    The seed mean square where it exceeds the pool's; the search mean square where it exceeds that of the
+    ``others`` by an F test. None where neither does.
+    """
+    seeds = searches = None
+    if mine.seed_mean_square is not None and pool.seed_mean_square is not None:
+        unbiased = mine.seed_mean_square / c4(mine.seed_df) ** 2
+        seeds = unbiased if unbiased > pool.seed_mean_square else None
+    if others is not None and mine.search_mean_square and others.search_mean_square:
+        ratio = mine.search_mean_square / others.search_mean_square
+        if student.f_upper_p(ratio, mine.search_df, others.search_df) < NOISIER:
+            searches = mine.search_mean_square / c4(mine.search_df) ** 2
+    if seeds is None and searches is None:
         return None
-    unbiased = mine.seed_mean_square / c4(mine.seed_df) ** 2
-    if unbiased <= pool.seed_mean_square:
-        return None
-    return replace(mine, seed_mean_square=unbiased, search_mean_square=None)
+    return replace(mine, seed_mean_square=seeds, search_mean_square=searches)
 
 
 def _found(

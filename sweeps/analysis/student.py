@@ -61,6 +61,6 @@ def chi_nodes(df: float, points: int = 96) -> tuple[NDArray[np.float64], NDArray
     return np.exp(x), density / density.sum()
 
 
-def solve(function: Callable[[float], float], low: float, high: float) -> float:
+def solve(function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-10) -> float:
     """The root of a function that changes sign between low and high."""
-    return float(optimize.root_scalar(function, bracket=(low, high), method="brentq", xtol=1e-10).root)
+    return float(optimize.root_scalar(function, bracket=(low, high), method="brentq", xtol=tolerance).root)

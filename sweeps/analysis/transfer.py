@@ -2,32 +2,33 @@
 
 Model of a column (`nested.py`): seed noise pooled over all arms of the column, search noise pooled over its
 searched arms, each with its own degrees of freedom, combined by Satterthwaite. A searched arm's mean carries
-both; one lucky search is not an architecture. Where an arm, or the baseline, is noisier than the rest of its
-column (F test at 1 %, seeds or searches) its own mean square replaces the pooled one on its side whenever
-that widens the interval: a baseline that swings between seeds does not borrow the calm of arms that always
-succeed.
+both; one lucky search is not an architecture.
+
+Family: all task rows x columns, whether or not they ran, by Holm. Control rows (rows that are no column) are
+a second family of their own, likewise complete.
+
+Guard: pooling lends a baseline that swings between seeds the calm of arms that always succeed, and Holm over
+the pooled p-values then decides far too much (docs/statistics.md). So a cell that Holm decides must also be
+decided by the default rule of `compare`: each side the larger of its own and the pooled noise (`sigma.py`),
+Dunnett within the column, Bonferroni over columns.
 
 Pairing: none is assumed. Equal seed numbers on both sides are compared as if independent, which is
 conservative when they share a data order, and never as if seeds reused over searches were fresh
 (`nested.seed_factor`).
-
-Family: all task rows x columns, whether or not they ran, by Holm. Control rows (rows that are no column) are
-a second family of their own, likewise complete.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sweeps.analysis import nested, student
+from sweeps.analysis import nested, sigma, student
 from sweeps.analysis.corrections import adjust, holm_levels
+from sweeps.analysis.dunnett import adjusted_p, critical_value
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.matrix import Cell, Column, Matrix
-from sweeps.analysis.nested import Arm, Components, Variance
+from sweeps.analysis.nested import Arm, Components
 from sweeps.analysis.results import Result, at_chance, by_search, checked, is_planned, one_scale, without_value
 
-NOISIER = 0.01
-"""Level of the F test by which an arm counts as noisier than its column."""
 POINTS = 100.0
 """Percentage points per unit of the metric."""
 
@@ -71,11 +72,11 @@ def transfer_matrix(
     by_cell: dict[tuple[str, str], list[Result]] = {}
     for result in kept:
         by_cell.setdefault((result.arm, result.task), []).append(result)
-    cells, noise = {}, []
+    cells, noise, values = {}, [], {}
     for task in columns:
         arms = {arm: by_search(found) for (arm, t), found in by_cell.items() if t == task}
-        arms = {arm: values for arm, values in sorted(arms.items()) if values}
-        pooled = nested.components(list(arms.values()))
+        arms = {arm: found for arm, found in sorted(arms.items()) if found}
+        values[task], pooled = arms, nested.components(list(arms.values()))
         noise.append(_column(task, arms.get(baseline), pooled, chance.get(task), ceiling.get(task, 1.0), alpha))
         gaps = _gaps(by_cell.get((baseline, task), []), absent.get((baseline, task), 0))
         for row in rows:
@@ -86,7 +87,7 @@ def transfer_matrix(
     tasks = [r for r in rows if r in columns and r != baseline]
     controls = [r for r in rows if r not in columns and r != baseline]
     for family in (tasks, controls):
-        _decide(cells, [(r, c) for r in family for c in columns], alpha)
+        _decide(cells, [(r, c) for r in family for c in columns], values, baseline, alpha)
     return Matrix(
         baseline=baseline,
         alpha=alpha,
@@ -121,7 +122,7 @@ def _cell(
             survivors=POINTS * (nested.mean(survivors) - nested.mean(arms[baseline])),
             n_survivors=nested.runs(survivors),
         )
-    variance, sigma = _variance(row, arms, baseline, pooled, alpha)
+    variance = nested.difference_variance(arm, arms[baseline], pooled)
     if variance is None:
         one_search = pooled.seed_mean_square is not None
         reason = "search variance unknown: one search" if one_search else "no noise floor: one seed an arm"
@@ -137,51 +138,7 @@ def _cell(
         p=student.two_sided_p(value / error, variance.df),
         standard_error=POINTS * error,
         df=variance.df,
-        sigma=sigma,
     )
-
-
-def _variance(
-    row: str, arms: Mapping[str, Arm], baseline: str, pooled: Components, alpha: float
-) -> tuple[Variance | None, str]:
-    """The pooled variance of a difference, or with own mean squares where a side is noisier and that is wider."""
-    arm, base = arms[row], arms[baseline]
-    variance = nested.difference_variance(arm, base, pooled)
-    if variance is None or variance.value <= 0:
-        return variance, "pooled"
-    own, own_baseline = _own(row, arms), _own(baseline, arms)
-    noisy = [n for n, o in ((row, own), (baseline, own_baseline)) if o.seed_mean_square or o.search_mean_square]
-    if not noisy:
-        return variance, "pooled"
-    calm = nested.components([values for name, values in arms.items() if name not in noisy])
-    wider = nested.difference_variance(arm, base, calm, own, own_baseline)
-    if wider is None or _half_width(wider, alpha) <= _half_width(variance, alpha):
-        return variance, "pooled"
-    return wider, "own"
-
-
-def _own(name: str, arms: Mapping[str, Arm]) -> Components:
-    """The mean squares in which this arm is noisier than the rest of its column; None in the others."""
-    mine = nested.components([arms[name]])
-    rest = nested.components([arm for other, arm in arms.items() if other != name])
-    return replace(
-        mine,
-        seed_mean_square=mine.seed_mean_square if _noisier(mine, rest, "seed") else None,
-        search_mean_square=mine.search_mean_square if _noisier(mine, rest, "search") else None,
-    )
-
-
-def _noisier(mine: Components, rest: Components, which: str) -> bool:
-    ours, others = getattr(mine, f"{which}_mean_square"), getattr(rest, f"{which}_mean_square")
-    if not ours or others is None:
-        return False
-    if others == 0:
-        return True
-    return student.f_upper_p(ours / others, getattr(mine, f"{which}_df"), getattr(rest, f"{which}_df")) < NOISIER
-
-
-def _half_width(variance: Variance, alpha: float) -> float:
-    return math.sqrt(variance.value) * student.critical(alpha / 2, variance.df)
 
 
 def _undecidable(cell: Cell, mine: str, baselines: str) -> Cell:
@@ -194,21 +151,67 @@ def _undecidable(cell: Cell, mine: str, baselines: str) -> Cell:
     return replace(cell, p=None, verdict="undecided", reason=reason)
 
 
-def _decide(cells: dict[tuple[str, str], Cell], family: list[tuple[str, str]], alpha: float) -> None:
-    """Holm over the family, in place."""
+def _decide(
+    cells: dict[tuple[str, str], Cell],
+    family: list[tuple[str, str]],
+    values: Mapping[str, Mapping[str, Arm]],
+    baseline: str,
+    alpha: float,
+) -> None:
+    """Holm over the family and the guard where it rejects, in place."""
     p_values = [cells[key].p for key in family]
-    levels = holm_levels(p_values, alpha)
-    for key, p, level in zip(family, adjust(p_values, "holm"), levels, strict=True):
+    columns = list(dict.fromkeys(task for _, task in family))
+    guards: dict[str, dict[str, _Guard]] = {}
+    for key, p, level in zip(family, adjust(p_values, "holm"), holm_levels(p_values, alpha), strict=True):
         cell = cells[key]
-        value = cell.value
-        if cell.standard_error is None or cell.df is None or value is None:
+        if p is None or cell.value is None or cell.standard_error is None or cell.df is None:
             continue
-        half = cell.standard_error * student.critical(level / 2, cell.df)
-        cell = replace(cell, p_adjusted=p, family_low=value - half, family_high=value + half)
-        if p is not None:
-            verdict = "undecided" if p >= alpha else "better" if value > 0 else "worse"
-            cell = replace(cell, verdict=verdict)
-        cells[key] = cell
+        half, row, task = cell.standard_error * student.critical(level / 2, cell.df), *key
+        if p < alpha and task not in guards:
+            rows = [r for r, c in family if c == task and cells[r, c].p is not None]
+            absent = len(family) // len(columns) - len(rows)
+            guards[task] = _guards(rows, values[task], baseline, absent, len(columns), alpha)
+        guard = guards[task].get(row, _Guard(1.0, math.inf)) if p < alpha else None
+        decided = guard is not None and guard.p < alpha
+        if guard is not None and math.isfinite(guard.half):
+            half = max(half, guard.half)
+        cells[key] = replace(
+            cell,
+            p_adjusted=p,
+            p_guard=None if guard is None else guard.p,
+            sigma="own" if guard is not None and guard.p > p else "pooled",
+            family_low=cell.value - half,
+            family_high=cell.value + half,
+            verdict="undecided" if not decided else "better" if cell.value > 0 else "worse",
+        )
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """Family-wise p under the default rule of `compare`, and the half-width that goes with it in points."""
+
+    p: float
+    half: float
+
+
+def _guards(
+    rows: list[str], arms: Mapping[str, Arm], baseline: str, absent: int, columns: int, alpha: float
+) -> dict[str, _Guard]:
+    """The guard of each row of a column: Dunnett within it, Bonferroni over the columns."""
+    noises = {row: sigma.noise("auto", row, baseline, arms) for row in rows}
+    tested = {row: n.variance for row, n in noises.items() if n.variance is not None and n.reason is None}
+    loadings = [math.sqrt(variance.baseline_share) for variance in tested.values()]
+    loadings += [min(loadings, default=0.0)] * (absent + len(rows) - len(tested))
+    errors = {row: math.sqrt(variance.value) for row, variance in tested.items()}
+    statistics = [(nested.mean(arms[row]) - nested.mean(arms[baseline])) / error for row, error in errors.items()]
+    found = adjusted_p(statistics, [variance.df for variance in tested.values()], loadings)
+    return {
+        row: _Guard(
+            min(1.0, columns * p),
+            POINTS * errors[row] * critical_value(alpha / columns, variance.df, loadings),
+        )
+        for (row, variance), p in zip(tested.items(), found, strict=True)
+    }
 
 
 def _column(

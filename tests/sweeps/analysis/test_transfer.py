@@ -81,12 +81,13 @@ def test_holm_counts_every_cell_of_the_task_rows_run_or_not():
     assert found.cell("mano", "copy").reason == "not run"
 
 
-def test_decided_exactly_where_the_family_interval_excludes_zero():
-    found = [c for seed in range(20) for c in matrix(sweep(gain=0.06, seed=seed)).cells]
+def test_decided_exactly_where_holm_and_the_guard_are_below_alpha():
+    found = [c for seed in range(20) for c in matrix(sweep(gain=0.08, seed=seed)).cells]
     assert {c.verdict for c in found} == {"better", "undecided"}
     for cell in found:
+        assert (cell.p_guard is None) == (cell.p_adjusted >= 0.05)
+        assert cell.decided == (cell.p_guard is not None and cell.p_guard < 0.05)
         assert cell.decided == (cell.family_low > 0 or cell.family_high < 0)
-        assert cell.decided == (cell.p_adjusted < 0.05)
 
 
 def test_one_lucky_search_is_not_decided():
@@ -99,13 +100,13 @@ def test_one_lucky_search_is_not_decided():
 
 def test_a_baseline_that_swings_does_not_borrow_the_calm_of_its_column():
     results = [replace(r, value=0.9) if r.arm not in ("gelu", "relu") else r for r in sweep(sd=0.004, search_sd=0)]
-    swinging = {0: 0.2, 1: 0.5, 2: 0.8}
+    swinging = {0: 0.35, 1: 0.5, 2: 0.65}
     results = [replace(r, value=swinging[r.seed]) if r.arm == "gelu" else r for r in results]
     cell = matrix(results).cell("copy", "copy")
-    assert cell.sigma == "own"
-    half = stats.t.isf(0.025, 2) * 30 / math.sqrt(3)
-    assert cell.high - cell.value == pytest.approx(half, rel=0.02)
+    assert cell.p_adjusted < 0.01  # the pooled sigma would decide
+    assert cell.p_guard > 0.05
     assert not cell.decided
+    assert "with its own noise p" in cell.words
 
 
 def test_seeds_reused_over_searches_are_not_counted_as_fresh():
