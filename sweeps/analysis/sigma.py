@@ -22,7 +22,7 @@ RULES = ("auto", "pooled", "own", "baseline", "known:X")
 FEWEST_BASELINE = 3
 """Baseline seeds below which ``auto`` decides nothing: two runs cannot show that the yardstick is noisy."""
 
-NOISIER = 0.05
+NOISIER = 0.2
 """Level of the F test by which an arm's searches count as more variable than its neighbours'."""
 
 
@@ -98,7 +98,9 @@ def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float)
     from_baseline = pool.seed_mean_square is None
     if from_baseline:
         alone = components([base])
-        pool = replace(pool, seed_mean_square=alone.seed_mean_square, seed_df=alone.seed_df)
+        if alone.seed_mean_square is not None:
+            unbiased = alone.seed_mean_square / c4(alone.seed_df) ** 2
+            pool = replace(pool, seed_mean_square=unbiased, seed_df=alone.seed_df)
     mine, theirs = components([arm]), components([base])
     others = components([values for other, values in arms.items() if other not in (name, baseline)])
     own, own_base = larger_own(mine, pool, others), larger_own(theirs, pool)
