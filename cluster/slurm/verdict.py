@@ -15,6 +15,11 @@ from cluster.slurm.parse import AccountRow
 from cluster.slurm.states import cancelled_by, look_up
 
 
+NEVER_BEGAN = "taken out of the queue by hand before it began"
+"""Cancelled by somebody else while it waited: nothing was decided about the run, so it is launched again. Who wants it
+gone says so with ``orchestrate cancel``."""
+
+
 def verdict_of(runs: Sequence[AccountRow]) -> JobReport:
     """The last run of a job that is over, as accounting tells it."""
     row = runs[-1]
@@ -29,6 +34,8 @@ def verdict_of(runs: Sequence[AccountRow]) -> JobReport:
         cause, reason = "out_of_memory", "a step ran out of memory"
     elif by is not None and by == 0 and row.blank_batch and row.elapsed_s == 0:
         cause, reason = "prolog_failed", "its prolog failed (cancelled by root before it began)"
+    elif cause == "cancelled" and row.start in ("None", "Unknown"):
+        cause, reason = "launch_failed", f"{NEVER_BEGAN} ({_user(by)})" if by is not None else NEVER_BEGAN
     elif by is not None:
         reason = f"cancelled by {_user(by)}"
     elif cause == "exit" and (row.exit_code, row.signal) == (0, 53):

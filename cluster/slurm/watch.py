@@ -16,7 +16,7 @@ from cluster.slurm.batches import Batches
 from cluster.slurm.commands import Answer, Backoff, Commands
 from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, AccountRow, QueueRow, account_rows, queue_rows
 from cluster.slurm.states import look_up, waiting
-from cluster.slurm.verdict import verdict_of
+from cluster.slurm.verdict import NEVER_BEGAN, verdict_of
 
 GONE_AFTER_S = 60.0
 """Both sources must say for so long, and at least twice, that there is no such job."""
@@ -165,6 +165,8 @@ class Watcher:
         state, cause = look_up(row.word)
         details = {"node": row.nodes} if row.nodes else {}
         if state in ENDED_OR_GONE:
+            if cause == "cancelled" and not row.nodes:
+                cause, row = "launch_failed", replace(row, reason=NEVER_BEGAN)
             track.ended = track.ended if track.ended is not None else now
             track.report = self._by_record(
                 handle, JobReport(state, row.word, cause, reason=_reason(row.reason), details=details)

@@ -56,14 +56,17 @@ class Real:
 
         found = []
         for process in psutil.process_iter(["cmdline"]):
-            if (process.info["cmdline"] or [""])[0].startswith(f"slurmstepd: [{job}."):
+            if " ".join(process.info["cmdline"] or ()).startswith(f"slurmstepd: [{job}."):
                 found += [child.pid for child in process.children(recursive=True)] + [process.pid]
         return found
 
-    def kill_steps(self, job: str) -> None:
-        for pid in self.steps(job):
+    def kill_steps(self, job: str) -> int:
+        """kill -9; how many processes that were."""
+        pids = self.steps(job)
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        return len(pids)
 
     def node_of(self, job: str) -> str:
         return self.sh(f"squeue -h -j {job} -o %N")

@@ -234,13 +234,15 @@ from orchestrator.loop import Loop
 workspace = proof.Workspace(pathlib.Path(sys.argv[2]))
 commands = proof.Commands(looks_per_minute=6000, orders_per_minute=6000)
 backend = proof.SlurmBackend(proof.Profile(lead_s=40), submissions=workspace.submissions, commands=commands)
-loop = Loop(workspace, backend, proof.FAST, ["proof"], code="", index=False, settings={"heartbeat_s": 0.5})
+from dataclasses import replace
+policy = replace(proof.FAST, max_in_flight=int(sys.argv[3]) or None)
+loop = Loop(workspace, backend, policy, ["proof"], code="", index=False, settings={"heartbeat_s": 0.5})
 while not loop.tick().done:
     time.sleep(0.2)
 """
 
 
-def launcher(sweep: Sweep) -> subprocess.Popen[bytes]:
+def launcher(sweep: Sweep, max_in_flight: int = 0) -> subprocess.Popen[bytes]:
     """A loop in a process of its own, to be killed."""
-    command = [sys.executable, "-P", "-c", LAUNCHER, str(Path(__file__)), str(sweep.workspace.root)]
+    command = [sys.executable, "-P", "-c", LAUNCHER, str(Path(__file__)), str(sweep.workspace.root), str(max_in_flight)]
     return subprocess.Popen(command, env=dict(os.environ))

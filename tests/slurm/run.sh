@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$(dirname "$here")")
 export SLURM_TEST_DIR=${SLURM_TEST_DIR:-/tmp/slurm-test}
-export NODES=${NODES:-6} SLURMD_TIMEOUT=${SLURMD_TIMEOUT:-20} MIN_JOB_AGE=${MIN_JOB_AGE:-60} REQUEUE_WAIT=${REQUEUE_WAIT:-10}
+export NODES=${NODES:-7} SLURMD_TIMEOUT=${SLURMD_TIMEOUT:-20} MIN_JOB_AGE=${MIN_JOB_AGE:-60} REQUEUE_WAIT=${REQUEUE_WAIT:-10}
 export PROLOG_FLAG=$SLURM_TEST_DIR/prolog-fails  # a test that wants a failing prolog makes this file
 mkdir -p "$SLURM_TEST_DIR"
 cat >"$SLURM_TEST_DIR/prolog" <<'P'
