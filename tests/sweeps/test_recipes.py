@@ -35,7 +35,7 @@ def arms(design: Design) -> Counter[tuple[str, str]]:
 
 
 def test_parts_are_not_recipes() -> None:
-    assert shipped.names() == ("compat-extras.yaml", "compat.yaml", "pilot.yaml")
+    assert shipped.names() == ("compat-extras.yaml", "compat.yaml", "pilot-search.yaml", "pilot.yaml")
 
 
 @pytest.mark.parametrize("preset", [None, "mini", "smoke"])
