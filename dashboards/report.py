@@ -7,11 +7,9 @@ from typing import Any
 
 from dashboards.block import analysis_block
 from dashboards.sheet_files import Written, sheet_json, write_sheet
+from dashboards.sheets import SHEETS, sheet_of
 from jobs.workspace import Workspace
 from sweeps.tables import Columns, read_runs
-
-KINDS = ("matrix", "audit", "scale", "decoupling", "factorial")
-"""Kinds one can ask for; a sweep without a baseline gets its plain page (means) whatever was asked."""
 
 
 def report_content(root: Path, sweep: str, kind: str | None = None, **asked: Any) -> dict[str, Any]:
@@ -59,4 +57,13 @@ def _sheet(root: Path, sweep: str, runs: Columns, kind: str | None, asked: dict[
         from dashboards.reports.means import means_sheet
 
         return means_sheet(root, sweep, runs, block)
+    if kind == "factorial":
+        from dashboards.reports.factorial import factorial_sheet
+        from dashboards.sweep_rows import sweep_rows
+
+        return factorial_sheet(sweep_rows(root, sweep, runs, block))
+    if kind in SHEETS:
+        from dashboards.sweep_evidence import sweep_evidence
+
+        return sheet_of(kind, sweep_evidence(root, sweep, runs, asked))
     return None

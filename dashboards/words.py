@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 PERCENT, OWN = "pp", "units of the metric"
@@ -41,3 +42,30 @@ def level_words(level: str) -> str:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """``1 arm``, ``3 arms``, ``2 searches``."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def short(value: float, digits: int = 3) -> str:
+    """A signed number with a true minus sign: ``+0.00930`` as ``+0.0093``."""
+    return f"{value:+.{digits}g}".replace("-", "−")
+
+
+def plain(value: float, digits: int = 3) -> str:
+    """A number with a true minus sign and no plus."""
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def p_words(p: float | None) -> str:
+    """A p-value as people print it; a p that a double cannot hold is "< 1e-300"."""
+    if p is None:
+        return "not tested"
+    if p < 1e-300:
+        return "< 1e-300"
+    return f"{p:.2g}" if p < 0.0995 else f"{p:.2f}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """``a, b and c``; ``none`` where there is none."""
+    if not names:
+        return "none"
+    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "retry": ("orchestrator.cli.retry:command", "Run failed runs again, from a checkpoint or afresh."),
     "cancel": ("orchestrator.cli.cancel:command", "Stop runs, or a whole sweep."),
     "gather": ("orchestrator.cli.gather:command", "Turn facts into Parquet tables and fill MLflow."),
-    "report": ("orchestrator.cli.report:command", "Write the page, pictures and tables of a sweep."),
+    "report": ("orchestrator.cli.report:command", "Write the pages and tables of a sweep or of anybody's table."),
     "compare": ("orchestrator.cli.compare:command", "Compare arms with a baseline in anybody's table of results."),
     "power": ("orchestrator.cli.power:command", "How many seeds an effect needs, or what n seeds can detect."),
     "rates": ("orchestrator.cli.rates:command", "Choose learning rates and T_task from a finished pilot sweep."),

@@ -1,4 +1,4 @@
-"""`orchestrate report SWEEP`: the page, pictures and tables."""
+"""`orchestrate report SWEEP_OR_TABLE`: pages, pictures and tables."""
 
 from __future__ import annotations
 
@@ -10,47 +10,92 @@ import click
 
 from orchestrator.cli.common import print_json, resolve_sweep, workspace
 
+KINDS = ("matrix", "audit", "scale", "decoupling", "factorial")
+CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett")
+
 
 @click.command()
-@click.argument("sweep", required=False)
+@click.argument("source", required=False, metavar="[SWEEP_OR_TABLE]")
+@click.option("--kind", type=click.Choice(KINDS), help="What to report; default: what the sweep or the table has.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Where to write; default: the sweep's own."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to write; default: the sweep's own, or NAME-KIND here for a table.",
 )
-@click.option("--metric", help="Another metric than the sweep's (makes the report exploratory).")
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Another error rate (ditto).")
+@click.option("--metric", help="What is compared: a metric (another than the sweep's: exploratory), or a column.")
+@click.option("--baseline", help="Arm that all others are compared with (a table's; a sweep names its own).")
+@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Error rate (ditto).")
+@click.option("--correction", type=click.Choice(CORRECTIONS), help="For how many tests, and how.")
+@click.option("--sigma", help="Which noise: auto, pooled, own, baseline or known:X.")
+@click.option("--margin", type=click.FloatRange(0, min_open=True), help="Equivalence margin, in the metric's unit.")
+@click.option("--arm-column", help="A table's column of arms [arm, method, architecture, model ...].")
+@click.option("--seed-column", help="A table's column of seeds [seed].")
+@click.option("--scale-column", help="A table's column of scales [scale, size].")
+@click.option("--task-column", help="A table's column of tasks [task].")
+@click.option("--class-column", help="A table's column of classes of change [class].")
+@click.option("--loss-column", help="A table's column of held-out losses [loss, validation_loss ...].")
+@click.option("--lower-is-better", is_flag=True, help="The metric is a loss or an error.")
 @click.option("--strict", is_flag=True, help="Exit 1 if a cell has no number; an undecided one is fine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report's numbers as JSON and write nothing.")
 @click.pass_context
 def command(
-    ctx: click.Context,
-    sweep: str | None,
-    out: Path | None,
-    metric: str | None,
-    alpha: float | None,
-    strict: bool,
-    as_json: bool,
+    ctx: click.Context, source: str | None, out: Path | None, strict: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Write the report of SWEEP (default: the newest): one page that opens from disk, PNG, SVG, CSV, Parquet, JSON.
+    """Write the report of a sweep (default: the newest) or of anybody's table (CSV, JSON lines or Parquet): one page
+    that opens from disk, PNG, SVG, CSV, Parquet, JSON, LaTeX.
 
     Works on a sweep that is not finished: what is missing carries its reason. The tables are brought up to date first.
     A sweep that names no baseline gets a page of means and intervals, without verdicts.
-    """
-    from dashboards.report import report_content, write_report
-    from orchestrator.exit_codes import Exit
-    from orchestrator.gather.parquet import gather
 
-    space = workspace(ctx)
-    name = resolve_sweep(space, sweep)
-    gather(space, name)
-    asked: dict[str, Any] = {key: value for key, value in (("metric", metric), ("alpha", alpha)) if value is not None}
+    A table has a row a run, with columns for arm, seed and metric; or a row an arm with `seeds`, `mean` and `sd`, where
+    only means were published. audit.csv and olmpool.csv are shipped.
+    """
+    from dashboards.table_rows import find_table
+    from orchestrator.exit_codes import Exit
+
+    table = find_table(source) if source else None
+    content = _of_table(table, out, as_json, asked) if table else _of_sweep(ctx, source, out, as_json, asked)
     if as_json:
-        content = report_content(space.root, name, **asked)
         print_json(content)
-    else:
-        paths = write_report(space.root, name, out, **asked)
-        content = paths.content
-        click.echo(f"Report: {paths.page}")
-        click.echo(f"Also:   {' '.join(path.name for path in paths.files)}")
     if strict and (blanks := content["without_number"]):
         click.echo(f"{blanks} cell{'s' if blanks > 1 else ''} without a number", err=True)
         sys.exit(Exit.RUNS_FAILED)
+
+
+def _of_sweep(
+    ctx: click.Context, source: str | None, out: Path | None, as_json: bool, asked: dict[str, Any]
+) -> dict[str, Any]:
+    from dashboards.report import report_content, write_report
+    from orchestrator.gather.parquet import gather
+
+    columns = [name for name, value in asked.items() if name.endswith("_column") and value is not None]
+    if columns:
+        raise click.UsageError(f"--{columns[0].replace('_', '-')} is for tables; a sweep's labels are its columns")
+    space = workspace(ctx)
+    name = resolve_sweep(space, source)
+    gather(space, name)
+    keys = ("metric", "alpha", "correction", "sigma", "margin")
+    block: dict[str, Any] = {key: asked[key] for key in keys if asked[key] is not None}
+    if asked["baseline"] is not None:
+        block["baseline"] = asked["baseline"]
+    if asked["lower_is_better"]:
+        block["goal"] = "min"
+    if as_json:
+        return report_content(space.root, name, asked["kind"], **block)
+    return _said(write_report(space.root, name, out, kind=asked["kind"], **block))
+
+
+def _of_table(table: Path, out: Path | None, as_json: bool, asked: dict[str, Any]) -> dict[str, Any]:
+    from dashboards.sheet_files import sheet_json, write_sheet
+    from dashboards.table_report import table_sheet
+
+    sheet = table_sheet(table, **asked)
+    if as_json:
+        return sheet_json(sheet)
+    return _said(write_sheet(sheet, out or Path(f"{table.stem}-{sheet.kind}")))
+
+
+def _said(written: Any) -> dict[str, Any]:
+    click.echo(f"Report: {written.page}")
+    click.echo(f"Also:   {' '.join(path.name for path in written.files)}")
+    return written.content

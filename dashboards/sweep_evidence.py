@@ -1,0 +1,185 @@
+"""From a sweep's tables to evidence: every scale, every task, losses and gradient norms, and how it was carried out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from dashboards.block import analysis_block
+from dashboards.evidence import Conduct, Evidence, Key, Loss, Trace
+from dashboards.levels import column_levels
+from dashboards.queries import column_config
+from dashboards.table_evidence import relative_losses
+from jobs.workspace import Workspace
+from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.options import Options
+from sweeps.analysis.results import Result
+from sweeps.layout import Layout, find_layout, in_slice, row_name
+from sweeps.scores import measured, results_of
+from sweeps.tables import SUMMARY, Columns, read_curves
+
+SCALES = ("scale", "size")
+RATES = ("rate", "lr")
+LOSSES = ("validation/loss", "test/loss")
+EARLY = ("validation/loss_first_128", "test/loss_first_128")
+NORMS = ("gradient_norm", "grad_norm")
+
+
+def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, Any]) -> Evidence:
+    """Evidence from a sweep that names a baseline.
+
+    Raises:
+        AnalysisError: no baseline, or an analysis block that cannot be followed.
+    """
+    block, departures, notes = analysis_block(root, sweep, runs, asked)
+    layout = find_layout(runs, block=block)
+    scale = next((name for name in SCALES if name in runs.factors and name != layout.arm), None)
+    layout = _without(layout, scale)
+    metric, values = measured(root, sweep, runs, layout, block)
+    levels = _levels(runs, scale, layout.stage)
+    results = _results(runs, metric, layout, scale, levels, values)
+    if not results:
+        raise AnalysisError(f"the sweep {sweep!r} has no run of the compared stage")
+    classes = {
+        arm: kind
+        for arm, kind in zip(runs.label(layout.arm), runs.label("class"), strict=True)
+        if arm is not None and kind is not None
+    }
+    cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
+    tasks = list(dict.fromkeys(r.task for r in results))
+    chance = {task: column_levels(column_config(cells, layout, task), block, task).chance for task in tasks}
+    return Evidence(
+        name=sweep,
+        metric=metric,
+        options=_options(layout.baseline, block),
+        kicker=str((runs.plan.get("source") or {}).get("file") or ""),
+        remarks=tuple(notes),
+        results=tuple(results),
+        classes=classes,
+        losses=_losses(runs, LOSSES, layout, scale, levels),
+        early=_losses(runs, EARLY, layout, scale, levels),
+        chance={task: level for task, level in chance.items() if level is not None},
+        traces=_traces(root, sweep, runs, layout),
+        nan_steps=_nan_steps(runs, layout, scale),
+        conduct=_conduct(root, sweep, runs, layout, tuple(departures)),
+        exploratory=tuple(departures),
+    )
+
+
+def _without(layout: Layout, scale: str | None) -> Layout:
+    """The layout with the scale as a factor of its own, neither column nor fixed."""
+    if scale is None:
+        return layout
+    where = {name: level for name, level in layout.where.items() if name != scale}
+    return replace(layout, columns=tuple(c for c in layout.columns if c != scale), where=where)
+
+
+def _levels(runs: Columns, scale: str | None, stage: str | None) -> list[str | None]:
+    if scale is None:
+        return [None]
+    pairs = zip(runs.values("stage"), runs.label(scale), strict=True)
+    return list(dict.fromkeys(level for at, level in pairs if level is not None and stage in (None, at)))
+
+
+def _results(
+    runs: Columns,
+    metric: str,
+    layout: Layout,
+    scale: str | None,
+    levels: Sequence[str | None],
+    values: Mapping[str, float] | None = None,
+) -> list[Result]:
+    found: list[Result] = []
+    for level in levels:
+        where = dict(layout.where) if scale is None or level is None else {**layout.where, scale: level}
+        found += [replace(r, scale=level) for r in results_of(runs, metric, replace(layout, where=where), values)]
+    return found
+
+
+def _options(baseline: str, block: Mapping[str, Any]) -> Options:
+    return Options(
+        baseline,
+        correction=str(block.get("correction") or "dunnett"),
+        alpha=float(block.get("alpha") or 0.05),
+        margin=block.get("margin"),
+        sigma=str(block.get("sigma") or "auto"),
+        paired=block.get("test") == "paired_t",
+        lower_is_better=block.get("goal") == "min",
+    )
+
+
+def _losses(
+    runs: Columns, names: Sequence[str], layout: Layout, scale: str | None, levels: Sequence[str | None]
+) -> dict[Key, Loss]:
+    """Relative loss of each arm, task by task, then averaged over the tasks."""
+    metric = next((name for name in names if SUMMARY + name in runs.names), None)
+    if metric is None:
+        return {}
+    by_task: dict[str, dict[Key, list[float]]] = {}
+    for r in _results(runs, metric, layout, scale, levels):
+        if r.value is not None:
+            by_task.setdefault(r.task, {}).setdefault((r.arm, r.scale), []).append(r.value)
+    parts: dict[Key, list[Loss]] = {}
+    for found in by_task.values():
+        for key, loss in relative_losses(found, layout.baseline).items():
+            parts.setdefault(key, []).append(loss)
+    made = {}
+    for key, losses in parts.items():
+        errors = [loss.error for loss in losses if loss.error is not None]
+        error = math.sqrt(math.fsum(e**2 for e in errors)) / len(losses) if len(errors) == len(losses) else None
+        made[key] = Loss(math.fsum(loss.percent for loss in losses) / len(losses), error)
+    return made
+
+
+def _traces(root: Path, sweep: str, runs: Columns, layout: Layout) -> tuple[Trace, ...]:
+    """Gradient norms of every run of an arm in the slice, where they were logged."""
+    arms = {}
+    for run, seed, labels in zip(runs.values("run"), runs.values("seed"), runs.values("labels"), strict=True):
+        found = orjson.loads(labels)
+        if in_slice(layout, found) and (arm := row_name(layout, found)) is not None:
+            arms[run] = arm, seed
+    table = read_curves(root, sweep, [("train", name) for name in NORMS], arms)
+    codes, names = table.codes("run")
+    steps, values = table.floats("step").astype(int), table.floats("value")
+    made = []
+    for code in dict.fromkeys(codes.tolist()):
+        chosen = np.flatnonzero(codes == code)
+        arm, seed = arms[names[code]]
+        made.append(Trace(arm, tuple(steps[chosen].tolist()), tuple(values[chosen].tolist()), seed))
+    return tuple(made)
+
+
+def _nan_steps(runs: Columns, layout: Layout, scale: str | None) -> dict[Key, int]:
+    """First step at which a run of the arm was given up as diverged."""
+    found: dict[Key, int] = {}
+    levels = runs.label(scale) if scale else [None] * len(runs)
+    names = zip(runs.label(layout.arm), levels, runs.values("failure"), runs.values("step"), strict=True)
+    for arm, level, failure, step in names:
+        if arm is not None and failure == "diverged" and step is not None:
+            found[arm, level] = min(step, found.get((arm, level), step))
+    return found
+
+
+def _conduct(root: Path, sweep: str, runs: Columns, layout: Layout, departures: tuple[str, ...]) -> Conduct:
+    rate = next((name for name in RATES if name in runs.factors and name != layout.arm), None)
+    several = rate is not None and len({level for level in runs.label(rate) if level is not None}) > 1
+    rescued = set()
+    if rate is not None:
+        states = zip(runs.label(layout.arm), runs.label(rate), runs.values("state"), strict=True)
+        rescued = {
+            arm for arm, level, state in states if arm and state == "completed" and level != layout.where.get(rate)
+        }
+    return Conduct(
+        codebases=1,
+        fixed_rates=True,
+        other_rates=several,
+        declared=Workspace(root).frozen(sweep).exists(),
+        departures=departures,
+        rescued=tuple(sorted(rescued)),
+    )

@@ -1,0 +1,145 @@
+"""The audit page, from published means, from anybody's table of runs, and from a sweep."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dashboards.report import report_content
+from dashboards.sheet_files import sheet_json, write_sheet
+from dashboards.table_report import table_sheet
+from dashboards.table_rows import find_table, read_rows
+from jobs.workspace import Workspace
+from orchestrator.gather.parquet import gather
+from sweeps.analysis.errors import AnalysisError
+
+
+def shipped() -> Path:
+    path = find_table("audit.csv")
+    assert path is not None
+    return path
+
+
+def runs_table(folder: Path, text: str = "") -> Path:
+    """Four arms x four seeds x two tasks: one clearly better, one worse, one like the baseline."""
+    rows = ["arm,seed,task,accuracy,reason"]
+    for arm, gain in (("base", 0.0), ("good", 0.08), ("bad", -0.2), ("same", 0.001)):
+        rows += [
+            f"{arm},{seed},{task},{0.5 + gain + 0.004 * ((seed * 7 + len(arm) * task_no) % 5)},"
+            for seed in range(4)
+            for task_no, task in enumerate(("piqa", "arc"), start=1)
+        ]
+    path = folder / "mine.csv"
+    path.write_text("# a table of somebody's\n" + "\n".join(rows) + text + "\n")
+    return path
+
+
+def test_the_published_numbers_are_judged_by_both_rules() -> None:
+    """audits.md 3.2 and 3.3: by z six survive, of which a t test with the sd's own df leaves three."""
+    records = {r["arm"]: r for r in sheet_json(table_sheet(shipped()))["records"]}
+    assert records["Softpick"]["p_z_bonferroni"] == pytest.approx(1.486172e-4, rel=1e-3)
+    assert records["HybridNorm"]["p_z_bonferroni"] == pytest.approx(0.02703183, rel=1e-3)
+    assert records["Softpick"]["t"] == pytest.approx(5.4746, rel=1e-3)
+    assert records["Softpick"]["verdict"] == records["HybridNorm"]["verdict"] == "undecided"
+    assert records["Softpick"]["p_if_pooled"] < 0.05
+    assert {a for a, r in records.items() if r["verdict"] == "worse"} == {"SSMax", "AttnRes", "Sigmoid Attention"}
+    assert records["QK-Norm + GeGLU"]["reason"].endswith("no value")
+
+
+def test_the_quotes_claim_no_more_than_the_verdicts(tmp_path: Path) -> None:
+    sheet = table_sheet(shipped())
+    assert len(sheet.quotes) == 3
+    assert "none came out as better and 3 (" in sheet.quotes[0]
+    assert "over a family of 19" in sheet.quotes[0]
+    assert "Softpick, HybridNorm and HyperConnections do not survive" in sheet.quotes[1]
+    assert "0.0594" in sheet.quotes[2]  # audits.md 3.4: 1 v 3, df 2, at .05/19
+    written = write_sheet(sheet, tmp_path / "a")
+    page = written.page.read_text()
+    assert all(re.sub(r"[’']", "", q.split(";")[0])[:40] in re.sub(r"&#39;|’|'", "", page) for q in sheet.quotes)
+    plain = re.sub(r"data:image[^\"]+", "", page)
+    assert not re.search(r"\b(nan|NaN|None|inf)\b", plain)
+    assert not re.search(r"<t[dh][^>]*></t[dh]>", plain.split("<tbody>", 1)[1].split("Twelve rules")[0])
+    again = write_sheet(table_sheet(shipped()), tmp_path / "b")
+    for path in written.files:
+        assert again.file(path.name).read_bytes() == path.read_bytes(), path.name
+    assert {"forest.svg", "forest.png", "audit.csv", "audit.parquet", "audit.json", "audit.tex"} <= {
+        path.name for path in written.files
+    }
+    tex = written.file("audit.tex").read_text()
+    assert r"\toprule" in tex
+    assert "QK-Norm + GeGLU" in tex
+
+
+def test_the_checklist_says_what_was_really_done() -> None:
+    rules = {r["code"]: r for r in sheet_json(table_sheet(shipped()))["checklist"]}
+    assert list(rules) == [f"R{i}" for i in range(1, 13)]
+    assert rules["R4"]["answer"] == "in part"
+    assert rules["R6"]["why"] == "no downstream value: Differential Attention"
+    assert rules["R12"]["answer"] == "not met"
+    assert "HybridNorm" in rules["R12"]["why"]
+
+
+def test_somebodys_runs_are_judged_by_the_engine(tmp_path: Path) -> None:
+    path = runs_table(tmp_path, "\nlate,0,piqa,,running\nlate,0,arc,nan,")
+    sheet = table_sheet(path, metric="accuracy", baseline="base", margin=0.05)
+    records = {r["arm"]: r for r in sheet.records}
+    assert (records["good"]["verdict"], records["bad"]["verdict"]) == ("better", "worse")
+    assert records["same"]["verdict"] == "equivalent"
+    assert records["late"]["difference"] is None
+    assert "running" in records["late"]["reason"]
+    assert sheet.blanks == 1
+    heat = next(s for s in sheet.sections if s.title == "Task by task")
+    assert "8 cells" in heat.small or "of 8" in heat.small
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "--metric"),
+        ({"metric": "accuracy"}, "name one with --baseline"),
+        ({"metric": "accuracy", "baseline": "softmax"}, "has the arm 'softmax'"),
+        ({"metric": "acc", "baseline": "base"}, "no column 'acc'"),
+        ({"metric": "accuracy", "baseline": "base", "arm_column": "who"}, "no column 'who'"),
+        ({"metric": "accuracy", "baseline": "base", "kind": "matrix"}, "no matrix report"),
+    ],
+)
+def test_what_a_table_lacks_is_named(tmp_path: Path, asked: dict[str, str], message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        table_sheet(runs_table(tmp_path), **asked)
+
+
+def test_json_lines_read_like_csv(tmp_path: Path) -> None:
+    csv = read_rows(runs_table(tmp_path))
+    path = tmp_path / "mine.jsonl"
+    lines = [{k: v for k, v in row.items() if v is not None} for row in csv.rows]
+    path.write_text("\n".join(repr(line).replace("'", '"') for line in lines))
+    assert [row["accuracy"] for row in read_rows(path).rows] == [row["accuracy"] for row in csv.rows]
+    path.write_text("[1]\n")
+    with pytest.raises(AnalysisError, match="line 1: a row is a JSON object"):
+        read_rows(path)
+
+
+def test_a_sweep_can_be_audited(tmp_path: Path, synthetic: ModuleType) -> None:
+    made = [
+        synthetic.Made({"architecture": arm, "class": kind}, seed=seed, summary={"test/accuracy": base + 0.003 * seed})
+        for arm, kind, base in (
+            ("gelu", "baseline", 0.5),
+            ("softpick", "attention output", 0.6),
+            ("swap", "MLP", 0.501),
+        )
+        for seed in (1, 2, 3)
+    ]
+    made.append(synthetic.Made({"architecture": "swap", "class": "MLP"}, seed=4, failure="diverged"))
+    synthetic.write_plain(tmp_path, made, {"metric": "test/accuracy", "baseline": {"architecture": "gelu"}})
+    gather(Workspace(tmp_path), "plain")
+    content = report_content(tmp_path, "plain", "audit")
+    records = {r["arm"]: r for r in content["records"]}
+    assert records["softpick"]["verdict"] == "better"
+    assert records["softpick"]["class"] == "attention output"
+    assert records["swap"]["difference"] is None or records["swap"]["reason"]
+    rules = {r["code"]: r for r in content["checklist"]}
+    assert rules["R9"]["answer"] == "not met"  # nothing froze the block
+    assert rules["R7"]["answer"] == "not met"
