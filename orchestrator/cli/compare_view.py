@@ -1,0 +1,172 @@
+"""How a comparison is shown: a table, the verdicts in words, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sweeps.analysis.sentences import of_comparison
+
+if TYPE_CHECKING:
+    from orchestrator.cli.comparing import Loaded
+    from sweeps.analysis.audit import AuditLine
+    from sweeps.analysis.checklist import Item
+    from sweeps.analysis.comparison import Comparison
+    from sweeps.analysis.floor import Floor
+    from sweeps.analysis.options import Options
+    from sweeps.analysis.results import Result
+    from sweeps.analysis.verdict import Verdict
+
+WIDE = 160
+Audits = dict[tuple[str, str | None], list["AuditLine"]]
+"""Task and scale -> the audit's lines."""
+
+
+def show(found: Comparison, table: Loaded) -> None:
+    """Three sentences, a table, the noise floors, and every verdict in full."""
+    console = _console()
+    for sentence in of_comparison(found, table.metric):
+        console.print(sentence)
+    for note in table.notes:
+        console.print(f"[yellow]{note}[/yellow]")
+    console.print()
+    several = len({(v.task, v.scale) for v in found.verdicts}) > 1
+    grid = Table(box=None, pad_edge=False, header_style="dim")
+    for name in [*(["task", "scale"] if several else []), "arm", "n", "difference", "interval", "p", "corrected"]:
+        grid.add_column(name, justify="left" if name in ("task", "scale", "arm") else "right", no_wrap=True)
+    grid.add_column("verdict", overflow="fold")
+    for v in found.verdicts:
+        interval = "" if v.low is None or v.high is None else f"{v.low:+.3g} to {v.high:+.3g}"
+        numbers = [f"{v.n} v {v.n_baseline}", _number(v.difference, "+.3g"), interval, _p(v.p), _p(v.p_adjusted)]
+        grid.add_row(*([v.task, v.scale or ""] if several else []), v.arm, *numbers, v.headline)
+    console.print(grid)
+    console.print()
+    for floor in found.floors:
+        console.print(_floor(floor))
+    console.print()
+    for v in found.verdicts:
+        console.print(f"{_where(v, several)}: {v.words}")
+
+
+def plain(found: Comparison, table: Loaded) -> dict[str, Any]:
+    """Everything as plain data."""
+    return {
+        "source": table.source,
+        "metric": table.metric,
+        "options": asdict(found.options),
+        "level": found.level,
+        "exploratory": found.exploratory,
+        "notes": list(table.notes),
+        "sentences": list(of_comparison(found, table.metric)),
+        "verdicts": [asdict(v) | {"headline": v.headline, "words": v.words} for v in found.verdicts],
+        "floors": [asdict(floor) for floor in found.floors],
+    }
+
+
+def show_checklist(items: Sequence[Item]) -> None:
+    """One line a rule, and how many are met."""
+    console = _console()
+    colour = {"met": "green", "lacking": "red", "unknown": "yellow"}
+    grid = Table(box=None, pad_edge=False, show_header=False)
+    for item in items:
+        grid.add_row(item.code, f"[{colour[item.state]}]{item.state}[/]", item.asks, item.why)
+    console.print(grid)
+    states = [item.state for item in items]
+    console.print(
+        f"\n{states.count('met')} met, {states.count('lacking')} lacking, {states.count('unknown')} not to be seen here"
+    )
+
+
+def plain_checklist(items: Sequence[Item]) -> list[dict[str, Any]]:
+    return [asdict(item) for item in items]
+
+
+def audits(results: Sequence[Result], options: Options) -> Audits:
+    """The audit's rule, task by task and scale by scale, over all arms with values."""
+    from sweeps.analysis.audit import audit
+    from sweeps.analysis.errors import AnalysisError
+    from sweeps.analysis.results import checked
+
+    clean = [r for r in checked(results) if r.value is not None and not r.diverged]
+    if options.baseline not in {r.arm for r in clean}:
+        raise AnalysisError(f"baseline {options.baseline!r} has no value; give --baseline an arm that has")
+    found: Audits = {}
+    for group in sorted({(r.task, r.scale) for r in clean}, key=lambda g: (g[0], g[1] or "")):
+        arms: dict[str, list[float]] = {}
+        for r in clean:
+            if (r.task, r.scale) == group and r.value is not None:
+                arms.setdefault(r.arm, []).append(r.value)
+        baseline = arms.pop(options.baseline, [])
+        found[group] = audit(arms, baseline, options.family, options.alpha)
+    return found
+
+
+def show_audits(found: Audits, options: Options) -> None:
+    """The published columns, and the small-sample t that they leave out."""
+    from sweeps.analysis.audit import uncorrected_error
+
+    console = _console()
+    for (task, scale), lines in found.items():
+        size = options.family or len(lines)
+        console.print(f"{task}{'' if scale is None else f' at {scale}'}: z against the baseline's sd, family of {size}")
+        grid = Table(box=None, pad_edge=False, header_style="dim")
+        for name in ("arm", "z", "p", "Bonferroni", "Sidak", "audit says", "t", "df", "t, Bonferroni"):
+            grid.add_column(name, justify="left" if name in ("arm", "audit says") else "right", no_wrap=True)
+        for a in lines:
+            says = "survives" if a.survives else "within noise" if a.inside else "not significant"
+            t = [f"{a.t.statistic:.2f}", f"{a.t.df:.0f}", _p(min(1.0, size * a.t.p))] if a.t else ["", "", ""]
+            grid.add_row(a.arm, f"{a.z:+.2f}", _log(a.p, a.log_p), _log(a.p_bonferroni, a.log_p_bonferroni),
+                         _p(a.p_sidak), says, *t)  # fmt: skip
+        console.print(grid)
+        console.print(
+            f"Uncorrected, a false flag somewhere has probability {uncorrected_error(size, options.alpha):.4f}. "
+            "The rule takes a sigma from few seeds as known: with 19 null arms of one run and 3 baseline seeds its "
+            "real family-wise error is 0.46, not 0.05 (docs/statistics.md).\n"
+        )
+
+
+def plain_audits(found: Audits) -> list[dict[str, Any]]:
+    return [{"task": task, "scale": scale, **asdict(a)} for (task, scale), lines in found.items() for a in lines]
+
+
+def _floor(floor: Floor) -> str:
+    where = floor.task + ("" if floor.scale is None else f" at {floor.scale}")
+    text = f"noise floor of {where}: baseline {floor.baseline:.4g} (n = {floor.n}"
+    text += "" if floor.own is None else f", sd {floor.own.sd:.3g} [{floor.own.low:.3g}, {floor.own.high:.3g}]"
+    text += ")"
+    if floor.pooled is not None:
+        text += f", sd pooled over the arms {floor.pooled.sd:.3g} with {floor.pooled.df:g} df"
+    if floor.search_sd is not None:
+        text += f", between searches {floor.search_sd:.3g}"
+    if floor.detectable is not None:
+        text += f"; with sigma pooled, effects from {floor.detectable:.3g} are seen with 80 % power"
+    return text
+
+
+def _where(v: Verdict, several: bool) -> str:
+    place = f" on {v.task}{'' if v.scale is None else f' at {v.scale}'}" if several else ""
+    return v.arm + place
+
+
+def _console() -> Console:
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:  # into a file or a pipe nothing needs to be folded
+        console.width = max(console.width, WIDE)
+    return console
+
+
+def _number(value: float | None, spec: str) -> str:
+    return "" if value is None else format(value, spec)
+
+
+def _p(p: float | None) -> str:
+    return "" if p is None else f"{p:.3g}"
+
+
+def _log(p: float, log_p: float) -> str:
+    """A p-value, or its power of ten where a double cannot hold it."""
+    return f"{p:.3g}" if p > 0 else f"1e{log_p / 2.302585092994046:.0f}"

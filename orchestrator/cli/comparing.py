@@ -1,0 +1,200 @@
+"""Where `orchestrate compare` takes its results from, and what it makes of its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.results import Result, is_planned
+
+if TYPE_CHECKING:
+    from orchestrator.gather.read_table import Row
+    from sweeps.analysis.looks import Look, Spending
+    from sweeps.analysis.options import Options
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The flags of the command."""
+
+    baseline: str | None = None
+    metric: str | None = None
+    arm_column: str | None = None
+    seed_column: str | None = None
+    task_column: str | None = None
+    scale_column: str | None = None
+    search_column: str | None = None
+    item_column: str | None = None
+    config_column: str | None = None
+    where: tuple[str, ...] = ()
+    tracking_uri: str | None = None
+    correction: str = "dunnett"
+    alpha: float = 0.05
+    margin: float | None = None
+    sigma: str = "auto"
+    paired: bool = False
+    directional: bool = False
+    lower_is_better: bool = False
+    chance: tuple[str, ...] = ()
+    family: int | None = None
+    look: str | None = None
+    spending: Spending = "obrien-fleming"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Results with what is known of them.
+
+    Attributes:
+        source: where they are from, for messages.
+        metric: what is compared.
+        baseline: the baseline the source names, or None.
+        results: one a run (and item).
+        notes: what a reader must know, such as departures from a frozen plan.
+        looks: information shares of the planned looks, where the source has a plan.
+    """
+
+    source: str
+    metric: str
+    baseline: str | None
+    results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+    looks: tuple[float, ...] = ()
+
+
+def load(source: str, asked: Asked, root: Path) -> Loaded:
+    """Read a table file, an MLflow experiment (``mlflow:NAME``), or a sweep of the workspace.
+
+    Raises:
+        AnalysisError: none of these, or a table that cannot be read; the message names place, value and fix.
+    """
+    from orchestrator.gather.mlflow_read import PREFIX, read_experiment
+    from orchestrator.gather.read_table import read_rows
+
+    if source.startswith(PREFIX):
+        return _table(source, read_experiment(source.removeprefix(PREFIX), asked.tracking_uri), asked)
+    path = Path(source)
+    if path.suffix or path.exists():
+        return _table(source, read_rows(path), asked)
+    return _sweep(source, asked, root)
+
+
+def options_of(table: Loaded, asked: Asked) -> Options:
+    """The engine's options from the flags and from what the source says.
+
+    Raises:
+        AnalysisError: no baseline, or a flag that cannot be read.
+    """
+    from sweeps.analysis.options import Options
+
+    baseline = asked.baseline or table.baseline
+    if baseline is None:
+        arms = ", ".join(sorted({r.arm for r in table.results}))
+        raise AnalysisError(f"{table.source}: which arm is the baseline? give --baseline one of {arms}")
+    return Options(
+        baseline=baseline,
+        correction=asked.correction,
+        alpha=asked.alpha,
+        margin=asked.margin,
+        sigma=asked.sigma,
+        paired=asked.paired,
+        lower_is_better=asked.lower_is_better,
+        directional=asked.directional,
+        look=_look(asked) if asked.look else _planned_look(table),
+        chance=_chance(asked.chance, {r.task for r in table.results}),
+        family=asked.family,
+    )
+
+
+def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
+    from orchestrator.gather.read_table import find_columns, to_results
+
+    for condition in asked.where:
+        rows = _filtered(source, rows, condition)
+    columns = find_columns(
+        rows,
+        source,
+        arm=asked.arm_column,
+        seed=asked.seed_column,
+        metric=asked.metric,
+        task=asked.task_column,
+        scale=asked.scale_column,
+        search=asked.search_column,
+        item=asked.item_column,
+        config=asked.config_column,
+    )
+    return Loaded(source, columns.metric, None, tuple(to_results(rows, columns)))
+
+
+def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
+    from dashboards.block import analysis_block
+    from sweeps.layout import find_layout
+    from sweeps.scores import load_results
+    from sweeps.tables import read_runs
+
+    if not (root / "sweeps" / name).is_dir():
+        raise AnalysisError(
+            f"{name!r} is no file, no mlflow:EXPERIMENT and no sweep in {root}; name one, or its workspace with --root"
+        )
+    runs = read_runs(root, name)
+    block, departures, notes = analysis_block(root, name, runs, {"metric": asked.metric})
+    layout = find_layout(runs, block)
+    chosen = {"correction": asked.correction, "sigma": asked.sigma, "alpha": asked.alpha}
+    departures = [d for d in departures if not d.startswith("decided with")]
+    departures += [f"{k} = {v!r}, planned {block[k]!r}" for k, v in chosen.items() if k in block and block[k] != v]
+    notes = [*notes, *([f"exploratory: {'; '.join(departures)}"] if departures else [])]
+    looks = tuple(float(x) for x in block.get("looks") or ())
+    results = load_results(root, name, asked.metric, layout=layout)
+    return Loaded(name, str(block.get("metric") or asked.metric), layout.baseline, tuple(results), tuple(notes), looks)
+
+
+def _filtered(source: str, rows: Sequence[Row], condition: str) -> list[Row]:
+    column, sign, value = condition.partition("=")
+    if not sign:
+        raise AnalysisError(f"--where {condition!r}: write COLUMN=VALUE")
+    if not any(column in row.values for row in rows):
+        raise AnalysisError(f"{source}: no column {column!r} to filter by")
+    kept = [row for row in rows if str(row.values.get(column)) == value]
+    if not kept:
+        levels = ", ".join(sorted({str(row.values.get(column)) for row in rows})[:12])
+        raise AnalysisError(f"{source}: no row has {column} = {value!r}; it holds {levels}")
+    return kept
+
+
+def _look(asked: Asked) -> Look:
+    from sweeps.analysis.looks import Look
+
+    now, _, total = (asked.look or "").partition("/")
+    if not (now.isdigit() and total.isdigit() and 1 <= int(now) <= int(total)):
+        raise AnalysisError(f"--look {asked.look!r}: write K/N, such as 1/3 for the first of three planned looks")
+    return Look(tuple((i + 1) / int(total) for i in range(int(total))), int(now), asked.spending)
+
+
+def _planned_look(table: Loaded) -> Look | None:
+    """The look of a plan that the finished runs have reached; None before the first and without several looks."""
+    from sweeps.analysis.looks import Look
+
+    planned = [r for r in table.results if is_planned(r)]
+    if len(table.looks) < 2 or not planned:
+        return None
+    share = sum(r.value is not None or r.diverged for r in planned) / len(planned)
+    reached = sum(look <= share + 1e-9 for look in table.looks)
+    return replace(Look(table.looks), now=reached) if reached else None
+
+
+def _chance(given: Sequence[str], tasks: set[str]) -> dict[str, float]:
+    levels: dict[str, float] = {}
+    for text in given:
+        task, _, value = text.rpartition("=")
+        try:
+            level = float(value)
+        except ValueError:
+            raise AnalysisError(f"--chance {text!r}: write a number, or TASK=NUMBER") from None
+        if task and task not in tasks:
+            raise AnalysisError(f"--chance {text!r}: no task {task!r}; there are {', '.join(sorted(tasks))}")
+        for name in [task] if task else sorted(tasks):
+            levels[name] = level
+    return levels

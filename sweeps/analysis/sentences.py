@@ -1,0 +1,85 @@
+"""Three sentences a reader can quote; they claim no more than the tests allow."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sweeps.analysis.comparison import Comparison
+from sweeps.analysis.matrix import Matrix
+from sweeps.analysis.verdict import Verdict
+
+
+def of_comparison(found: Comparison, metric: str) -> tuple[str, str, str]:
+    """What is decided, what is not, and how it was tested."""
+    groups = len({(v.task, v.scale) for v in found.verdicts})
+    return (
+        _decided([v for v in found.verdicts if v.verdict in ("better", "worse")], len(found.verdicts), found, groups),
+        _open(found.verdicts),
+        _how(found, metric),
+    )
+
+
+def of_matrix(found: Matrix) -> tuple[str, str, str]:
+    """The same for a transfer matrix; the family is its task rows."""
+    family = [c for c in found.cells if c.row in found.columns]
+    better, worse = ([c for c in family if c.verdict == word] for word in ("better", "worse"))
+    own = [c for c in family if c.row == c.column and c.verdict == "better"]
+    blind = [c.task for c in found.noise if c.informative is False]
+    first = f"Of {len(family)} cells {len(better)} are decided better and {len(worse)} worse than {found.baseline}"
+    first += f"; {len(own)} of the {len(found.columns)} tasks gain from the shape that was learned on them."
+    undecided = sum(c.verdict == "undecided" for c in family)
+    second = f"{undecided} cells are undecided, which is no evidence that nothing differs"
+    second += f"; nothing can be seen on {', '.join(blind)} at this size." if blind else "."
+    return first, second, _matrix_how(found)
+
+
+def _decided(decided: Sequence[Verdict], total: int, found: Comparison, groups: int) -> str:
+    baseline = found.options.baseline
+    if not decided:
+        return f"None of {total} contrasts with {baseline} is decided better or worse."
+    parts = []
+    for word in ("better", "worse"):
+        members = [v for v in decided if v.verdict == word]
+        if members:
+            parts.append(f"{', '.join(_named(v, groups) for v in members[:6])}{_more(members)} {word}")
+    return f"Against {baseline}, {'; '.join(parts)}."
+
+
+def _open(verdicts: Sequence[Verdict]) -> str:
+    counts = Counter(v.verdict for v in verdicts)
+    parts = []
+    if counts["equivalent"]:
+        margin = next(v.margin for v in verdicts if v.verdict == "equivalent")
+        parts.append(f"{counts['equivalent']} equivalent within {margin:g}")
+    if counts["undecided"]:
+        parts.append(f"{counts['undecided']} undecided, which is no evidence of equality")
+    parts += [f"{counts[word]} {word}" for word in ("diverged", "not run") if counts[word]]
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else "Every contrast is decided."
+
+
+def _how(found: Comparison, metric: str) -> str:
+    o = found.options
+    seeds = sorted({v.n for v in found.verdicts if v.n})
+    runs = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else "no"
+    text = f"{metric}, {runs} runs an arm, {'paired by seed, ' if o.paired else ''}t tests with sigma {o.sigma}"
+    family = found.verdicts[0].family if found.verdicts else o.correction
+    text += f", {family}, level {found.level:.3g}"
+    return f"{text}; exploratory: {found.exploratory}." if found.exploratory else f"{text}."
+
+
+def _matrix_how(found: Matrix) -> str:
+    seeds = sorted({c.n for c in found.cells if c.n and c.verdict != "baseline"})
+    runs = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else "no"
+    return (
+        f"Each cell is the mean of {runs} runs against {found.baseline}, by a Student t with sigma pooled per column, "
+        f"search variance included, Holm over {found.family} cells at {found.alpha:g}."
+    )
+
+
+def _named(v: Verdict, groups: int) -> str:
+    place = "" if groups == 1 else f" on {v.task}" + (f" at {v.scale}" if v.scale is not None else "")
+    return f"{v.arm}{place} ({v.difference:+.3g})"
+
+
+def _more(members: Sequence[Verdict]) -> str:
+    return f" and {len(members) - 6} more" if len(members) > 6 else ""

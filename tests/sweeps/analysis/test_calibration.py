@@ -1,0 +1,64 @@
+"""The calibration simulation restates the rules exactly, and docs/statistics.md holds what it found."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "statistics.md"
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    spec = importlib.util.spec_from_file_location("sim_calibration", ROOT / "tests/benchmarks/sim_calibration.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows():
+    """Name -> cells, of every row of the tables in docs."""
+    text = DOCS.read_text().split("<!-- calibration -->")[1].split("<!-- /calibration -->")[0]
+    found = {}
+    for design, block in re.findall(r"\*\*(1v3|3v3|6v6)\*\*.*?\n\n(.*?)(?=\n\n|\Z)", text, re.DOTALL):
+        for line in block.splitlines()[2:]:
+            name, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+            found[design, name.strip()] = cells
+    return found
+
+
+def test_the_restatement_is_the_engine(simulation):
+    assert simulation.agreement(tables=1) < 1e-9
+
+
+def test_no_default_exceeds_its_alpha():
+    table = rows()
+    defaults = [cells for (_, name), cells in table.items() if name.startswith("auto, dunnett")]
+    assert len(defaults) == 3 + 2 + 2  # three designs, two paired, two with the searches told
+    for cells in defaults:
+        assert not any("**" in cell for cell in cells[:6]), cells
+
+
+def test_the_audits_rule_fails_its_own_data():
+    cells = rows()["1v3", "audit (z, baseline sd), bonferroni"]
+    assert float(cells[0].strip("*")) == pytest.approx(0.463, abs=0.02)
+
+
+def test_every_offered_rule_is_in_the_tables(simulation):
+    table = rows()
+    for sigma in ("auto", "pooled", "own", "baseline"):
+        for correction in ("dunnett", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "none"):
+            assert ("6v6", f"{sigma}, {correction}") in table
+
+
+def test_the_tables_are_what_the_simulation_gives(simulation):
+    error, _ = simulation.error_and_power(
+        np.random.default_rng(1), lambda a, b: simulation.contrasts("auto", a, b), "dunnett", "3v3",
+        spread="equal", law="normal",
+    )  # fmt: skip
+    assert f"{error:.3f}" == rows()["3v3", "auto, dunnett"][0]

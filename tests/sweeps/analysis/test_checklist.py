@@ -1,0 +1,34 @@
+"""What a claim lacks, by its table."""
+
+from sweeps.analysis.checklist import checklist
+from sweeps.analysis.options import Options
+from sweeps.analysis.results import Result
+
+
+def grades(results, metric="accuracy", **options):
+    return {i.code: i for i in checklist(results, metric, Options("base", **options))}
+
+
+def runs(arm, n, task="t", scale=None):
+    return [Result(arm, task, s, value=float(s), scale=scale) for s in range(n)]
+
+
+def test_a_claim_of_single_runs_lacks_nearly_everything():
+    found = grades([*runs("base", 1), *runs("a", 1)], "validation loss", correction="none")
+    lacking = [code for code, item in found.items() if item.state == "lacking"]
+    assert lacking == ["R2", "R4", "R5", "R6", "R7", "R9", "R10"]
+    assert found["R4"].why == "a single seed of a"
+    assert found["R6"].why == "validation loss is a loss, not a downstream metric"
+
+
+def test_a_full_study_meets_what_a_table_can_show():
+    results = [r for scale in ("1.2B", "3B") for t in "xyz" for a in ("base", "a") for r in runs(a, 3, t, scale)]
+    found = grades(results, margin=0.1)
+    assert [code for code, item in found.items() if item.state == "met"] == ["R2", "R4", "R5", "R6", "R7", "R9", "R10"]
+    assert {code for code, item in found.items() if item.state == "unknown"} == {"R1", "R3", "R8", "R11", "R12"}
+    assert "seed sd are missed" in found["R9"].why
+
+
+def test_a_divergence_asks_for_a_rescue_arm():
+    lost = [Result("a", "t", 0, reason="diverged", diverged=True)]
+    assert grades([*runs("base", 3), *lost])["R12"].state == "lacking"
