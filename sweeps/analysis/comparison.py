@@ -12,7 +12,7 @@ from sweeps.analysis.family import Measured, correct
 from sweeps.analysis.floor import Floor, noise_floor
 from sweeps.analysis.nested import Arm
 from sweeps.analysis.options import Options
-from sweeps.analysis.results import Result, at_chance, by_search, checked, is_planned, without_value
+from sweeps.analysis.results import Result, at_chance, by_search, checked, is_final, is_planned, without_value
 from sweeps.analysis.sigma import Noise
 from sweeps.analysis.soundness import check_names
 from sweeps.analysis.verdict import Verdict
@@ -73,7 +73,7 @@ def compare(results: Sequence[Result], options: Options) -> Comparison:
         if options.baseline in group.arms:
             floors.append(noise_floor(group.task, group.scale, options.baseline, group.arms, max(1, len(arms)), level))
     verdicts = sorted(correct(measured, options, level), key=_order)
-    missing = without_value(r for r in clean if is_planned(r) and not r.diverged)
+    missing = without_value(r for r in clean if is_planned(r) and not is_final(r))
     unfinished = f"runs without a value: {missing}" if missing and options.look is None else None
     return Comparison(options, level, tuple(verdicts), tuple(floors), unfinished)
 
@@ -96,7 +96,8 @@ def _measure(name: str, group: _Group, options: Options, level: float) -> Measur
     if any(r.value is None for r in lost):
         return Measured(replace(verdict, verdict="diverged", reason=_lost(lost, len(mine))))
     if name not in group.arms:
-        return Measured(replace(verdict, verdict="not run", reason=without_value(mine)))
+        lost_all = any((r.reason or "").startswith("non-finite") for r in mine)
+        return Measured(replace(verdict, verdict="diverged" if lost_all else "not run", reason=without_value(mine)))
     if options.baseline not in group.arms:
         why = without_value(group.of(options.baseline)) or "not run"
         return Measured(replace(verdict, reason=f"the baseline has no value here: {why}"))

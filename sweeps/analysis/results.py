@@ -9,6 +9,8 @@ from itertools import groupby
 from sweeps.analysis.errors import AnalysisError
 
 NOT_PLANNED = "not planned"
+FINAL = ("failed", "diverged", "non-finite", "cancelled")
+"""How the reasons of runs begin that have ended without a value."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def at_chance(result: Result, chance: float | None) -> Result:
 def is_planned(result: Result) -> bool:
     """Whether the run belongs to the design (a pair that was skipped does not make it incomplete)."""
     return result.value is not None or result.diverged or not (result.reason or "").startswith(NOT_PLANNED)
+
+
+def is_final(result: Result) -> bool:
+    """Whether waiting will bring no value: a run that failed or diverged, not one that is still to come."""
+    return result.diverged or (result.reason or "").startswith(FINAL)
 
 
 def _with_reason(result: Result) -> Result:

@@ -109,9 +109,9 @@ def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float)
     single = nested.runs(arm) == 1
     source = "own" if own is not None else "the baseline's" if from_baseline else "pooled over the arms"
     if single:
-        source = f"a single run, taken as {noise_ratio:g} times {source}"
+        source = f"{noise_ratio:g} x {source}, for a single run"
     if own_base is not None:
-        source += ", the baseline's own"
+        source += "; the baseline's side: its own"
     found = _found(arm, base, pool, own, own_base, source, noise_ratio**2 if single else 1.0)
     if nested.runs(base) < FEWEST_BASELINE and found.reason is None:
         few = f"{nested.runs(base)} baseline seed{'s' if nested.runs(base) > 1 else ''} cannot show its noise"
