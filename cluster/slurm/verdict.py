@@ -14,7 +14,6 @@ from cluster.backend import JobReport, JobState
 from cluster.slurm.parse import AccountRow
 from cluster.slurm.states import cancelled_by, look_up
 
-
 NEVER_BEGAN = "taken out of the queue by hand before it began"
 """Cancelled by somebody else while it waited: nothing was decided about the run, so it is launched again. Who wants it
 gone says so with ``orchestrate cancel``."""
