@@ -1,6 +1,7 @@
 """Where everything lies: the only file that knows paths.
 
     <root>/
+      workspace.json                    which workspace this is, from its first write on
       sweeps/<name>/plan.jsonl          desired state of one sweep (replaced when it is planned anew)
       sweeps/<name>/history/            plans that were replaced
       sweeps/<name>/frozen.json         the analysis block as it stood at first launch
@@ -87,6 +88,11 @@ class Workspace:
     """A root directory on a file system that all machines of the backend share."""
 
     root: Path
+
+    @cached_property
+    def identity(self) -> Path:
+        """``{"workspace": "<uuid>"}``: what the index of a host is bound to, as a path may be used again."""
+        return self.root / "workspace.json"
 
     @cached_property
     def sweeps(self) -> Path:

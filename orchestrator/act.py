@@ -195,12 +195,16 @@ class Actor:
         handle = view.executor(self._backend.name) if view is not None else None
         if view is None or handle is None:
             return
+        # Asked before, perhaps by a loop that is gone since, and its time is over: now it is made to leave.
+        before = view.stopping
+        grace = board.policy.cancel_grace_s if before is None else 0.0
         view.stopping = self._clock()
+        board.dirty.add(pack)  # the next loop must know
         try:
-            self._backend.cancel([handle], grace_s=board.policy.cancel_grace_s)
+            self._backend.cancel([handle], grace_s=grace)
             acted.cancelled += 1
         except TemporaryError as error:
-            view.stopping = None
+            view.stopping = before
             acted.trouble.append(f"cancellation delayed: {error}")
         except PermanentError as error:
             acted.trouble.append(f"cancellation refused: {error}")

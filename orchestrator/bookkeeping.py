@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from jobs.facts import FailureClass
 from jobs.workspace import Workspace
 from orchestrator.board import Board
+from orchestrator.cost import cost_of, devices_of
 from orchestrator.history import AttemptView
 from orchestrator.index import Index, verdicts_from, verdicts_to, views_from
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.verdicts import RunVerdict
 from orchestrator.waiting import waiting
-
-USEFUL = "useful"
-
-
-def cost_of(attempts: Sequence[AttemptView]) -> dict[str, float]:
-    """Seconds by what became of them: ``useful``, or the class of the loss. Live attempts count what they have kept."""
-    cost: dict[str, float] = defaultdict(float)
-    for view in attempts:
-        kept, lost = view.seconds
-        cost[USEFUL] += kept
-        if view.closed is not None and view.closed.outcome != "completed":
-            cost[str(view.closed.failure or FailureClass.UNKNOWN)] += lost
-    return {name: round(seconds, 3) for name, seconds in cost.items() if seconds > 0}
+from orchestrator.workspace_id import ensure_workspace_id, packs_on_disk
 
 
 def broken(verdicts: Mapping[str, RunVerdict]) -> list[dict[str, Any]]:
@@ -58,12 +47,17 @@ class Ledger:
             board.load({}, {})
             return []
         asked = wishes.refresh(set(self._index.meta("requests") or ()))
+        there = packs_on_disk(board.workspace)
+        gone: list[str] = []
         same_policy = self._index.meta("policy") == _policy_key(policy)
         settled: dict[str, dict[str, RunVerdict]] = {}
         histories: dict[str, list[AttemptView]] = {}
         desired = board.desired
         for pack, body in self._index.settled():
             if pack not in desired.packs:
+                continue
+            if body["attempts"] and pack not in there:
+                gone.append(pack)  # somebody deleted its results: it was never run
                 continue
             self._costs[pack] = body.get("cost", {})
             verdicts = verdicts_from(body["verdicts"])
@@ -73,8 +67,12 @@ class Ledger:
             else:
                 settled[pack] = verdicts
         for pack, body in self._index.open_packs():
+            if body["attempts"] and pack not in there:
+                gone.append(pack)
+                continue
             self._costs[pack] = body.get("cost", {})
             histories[pack] = views_from(body["attempts"])
+        self._index.store(forget=gone)
         board.load(settled, histories)
         for sweep, packs in desired.packs_of.items():
             total = self._totals[sweep] = defaultdict(float)
@@ -96,13 +94,15 @@ class Ledger:
             if verdict is None:
                 continue
             views = board.histories.get(pack, [])
-            cost = cost_of(views)
+            devices = devices_of(board.desired.packs[pack].resources)
+            cost = cost_of(views, verdict.runs, devices)
             self._recost(board, pack, cost)
             body = {
                 "sweeps": _sweeps_of(board, pack),
                 "verdicts": verdicts_to(verdict.runs),
                 "attempts": [view.to_json() for view in views],
                 "cost": cost,
+                "devices": devices,
             }
             packs.append((pack, verdict.settled, body))
         reasons = waiting(board)
@@ -147,4 +147,4 @@ def _policy_key(policy: Policy) -> str:
 
 def open_index(workspace: Workspace) -> Index:
     """This host's index of a workspace, to write to."""
-    return Index(workspace.index, write=True)
+    return Index(workspace.index, write=True, identity=ensure_workspace_id(workspace))

@@ -101,11 +101,13 @@ def read_desired(workspace: Workspace, sweeps: Iterable[str] | None = None) -> D
             else:
                 foreign.append((name, record))
     if foreign:
-        # A pack that an earlier sweep planned: its other members stand in that sweep's plan only.
+        # A pack that was planned before, here or elsewhere: its other members stand in that plan only.
         others = Desired()
         for name in known:
             if name not in desired.digests:
                 _read_plan(workspace, name, others)
+            for path in sorted(workspace.plan_history(name).glob("*.jsonl")):
+                _take_up(read_log(path)[0], name, others)
         for name, record in foreign:
             for run in record["runs"]:
                 if run not in desired.runs:
@@ -127,6 +129,17 @@ def _read_plan(workspace: Workspace, sweep: str, into: Desired) -> list[Mapping[
             f"{workspace.plan(sweep)} does not exist or is empty: there is no sweep {sweep!r}; "
             f"`orchestrate sweep FILE` plans one"
         )
+    into.digests[sweep] = records[0].get("digest", "")
+    packs, own = _take_up(records, sweep, into)
+    into.packs_of[sweep] = tuple(record["pack"] for record in packs)
+    into.runs_of[sweep] = frozenset(own)
+    return packs
+
+
+def _take_up(
+    records: Iterable[Mapping[str, Any]], sweep: str, into: Desired
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Pack lines and runs of a plan; the runs go into ``into``, where they are not known already."""
     cells: dict[int, Cell] = {}
     packs: list[Mapping[str, Any]] = []
     own: list[str] = []
@@ -147,14 +160,11 @@ def _read_plan(workspace: Workspace, sweep: str, into: Desired) -> list[Mapping[
                 record.get("shape", {}),
                 record.get("stage", ""),
             )
-    into.digests[sweep] = records[0].get("digest", "")
-    into.packs_of[sweep] = tuple(record["pack"] for record in packs)
-    into.runs_of[sweep] = frozenset(own)
-    return packs
+    return packs, own
 
 
 def _from_launch(workspace: Workspace, sweep: str, pack: str, run: str) -> DesiredRun:
-    """A member that no plan lists any more, as its pack's newest launch describes it."""
+    """A member whose plan is lost, as its pack's newest launch describes it."""
     for place in reversed(workspace.attempts(pack)):
         record = read_json(place.launch)
         for member in (record or {}).get("members", ()):

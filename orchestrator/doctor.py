@@ -16,13 +16,14 @@ from jobs.checkpoint import list_checkpoints
 from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.bookkeeping import Ledger, open_index
+from orchestrator.clock import host_clock
 from orchestrator.desired import read_desired, sweep_names
 from orchestrator.errors import OrchestratorError
 from orchestrator.index import Index, discard, filesystem_of, refuse_network
-from orchestrator.loop import host_clock
 from orchestrator.policy import default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import package_folders
+from orchestrator.workspace_id import workspace_id
 
 LOW_DISK = 5e9
 """Bytes; below that the doctor says so."""
@@ -123,7 +124,7 @@ def _root(space: Workspace) -> Iterator[Finding]:
 def _index(space: Workspace) -> Finding:
     try:
         refuse_network(space.index)
-        index = Index(space.index, write=False)
+        index = Index(space.index, write=False, identity=workspace_id(space))
     except OrchestratorError as error:
         return Finding("error", str(error))
     except FileNotFoundError:

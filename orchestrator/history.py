@@ -37,6 +37,8 @@ class RunEnd:
     message: str = ""
     products: dict[str, tuple[str, str]] = field(default_factory=dict)
     """name -> (path relative to the attempt's directory, sha256)."""
+    time: float = 0.0
+    """By the worker's clock."""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,12 @@ class AttemptView:
         return bool(self.finished) or (self.checkpoint is not None and self.checkpoint > self.first_step)
 
     @property
+    def node(self) -> str:
+        """Where it ran, by its own word, its shim's or the scheduler's; "" where nobody has said."""
+        ended, evidence = self.ended or {}, self.closed.evidence if self.closed is not None else {}
+        return self.host or ended.get("host", "") or evidence.get("node", "")
+
+    @property
     def moved(self) -> bool:
         """It has made a step, so programs of its shape run here."""
         ended_well = self.closed is not None and self.closed.outcome in ("completed", "preempted")
@@ -187,7 +195,7 @@ class AttemptView:
             elif isinstance(fact, Finished):
                 products = {name: (product.path, product.sha256) for name, product in fact.products.items()}
                 self.finished[fact.run] = RunEnd(
-                    fact.status == "completed", fact.step, fact.seconds, fact.failure, fact.message, products
+                    fact.status == "completed", fact.step, fact.seconds, fact.failure, fact.message, products, fact.time
                 )
                 self.kept = fact.time
             else:

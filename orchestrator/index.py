@@ -8,6 +8,8 @@ with the byte up to which their facts are folded, so that a reader adds the tail
     sweeps(sweep, body)            counts by state, cost, what waits and why, when it was written
     batches(batch)                 submissions that need no second look
     meta(key, value)
+
+It is bound to the identity of its workspace (``orchestrator.workspace_id``), not to a path.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView, run_end_from
 from orchestrator.verdicts import RunVerdict
 
-SCHEMA = "1"
+SCHEMA = "2"
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "afs"}
     | {"fuse.sshfs", "glusterfs", "fuse.glusterfs", "orangefs", "pvfs2", "panfs", "ncpfs", "9p"}
@@ -73,12 +75,14 @@ def refuse_network(path: Path, mounts: str | None = None) -> None:
 class Index:
     """Open an index, making it where there is none (``write``), or raise FileNotFoundError (a reader).
 
-    A file that is not a whole index of this version is thrown away by a writer, and no index to a reader.
+    A file that is not a whole index of this version and of this workspace (``identity``; None where the workspace has
+    none yet) is thrown away by a writer, and no index to a reader.
     """
 
-    def __init__(self, path: Path, *, write: bool) -> None:
+    def __init__(self, path: Path, *, write: bool, identity: str | None) -> None:
         self.path = path
         self._write = write
+        self.identity = identity
         refuse_network(path)
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +96,9 @@ class Index:
                 raise FileNotFoundError(path)
             try:
                 self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10, isolation_level=None)
-                if self.meta("schema") != SCHEMA:
+                if self.meta("schema") != SCHEMA or identity is None or self.meta("workspace") != identity:
                     self._db.close()
-                    raise FileNotFoundError(f"{path} was written by another version")
+                    raise FileNotFoundError(f"{path} was written by another version, or for another workspace")
             except sqlite3.DatabaseError as error:
                 raise FileNotFoundError(f"{path} cannot be read: {error}") from error
 
@@ -103,9 +107,11 @@ class Index:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")  # after a power cut it is rebuilt
         self._db.executescript(_TABLES)
-        if self.meta("schema") not in (None, SCHEMA):
+        ours = {"schema": SCHEMA, "workspace": self.identity}
+        if any(self.meta(key) not in (None, value) for key, value in ours.items()):
             self._db.executescript("DELETE FROM packs; DELETE FROM sweeps; DELETE FROM batches; DELETE FROM meta;")
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (orjson.dumps(SCHEMA),))
+        rows = [(key, orjson.dumps(value)) for key, value in ours.items()]
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
     def close(self) -> None:
         self._db.close()
@@ -146,11 +152,15 @@ class Index:
         sweeps: Mapping[str, Mapping[str, Any]] | None = None,
         batches: Iterable[str] = (),
         meta: Mapping[str, Any] | None = None,
+        forget: Iterable[str] = (),
     ) -> None:
-        """Write all of it in one transaction."""
+        """Write all of it in one transaction, after removing the packs in ``forget``."""
         assert self._write, "readers do not write"
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            if self.meta("workspace") != self.identity:
+                raise sqlite3.DatabaseError("another workspace lies at this path now")
+            self._db.executemany("DELETE FROM packs WHERE pack = ?", [(pack,) for pack in forget])
             self._db.executemany(
                 "INSERT OR REPLACE INTO packs VALUES (?, ?, ?)",
                 [(pack, int(settled), orjson.dumps(body)) for pack, settled, body in packs],

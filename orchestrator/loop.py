@@ -29,6 +29,7 @@ from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import take_snapshot
 from orchestrator.waiting import waiting
+from orchestrator.workspace_id import workspace_id
 
 PATIENCE = 5
 """So many passes in a row may fail for the file system's sake before ``watch`` gives up."""
@@ -138,6 +139,9 @@ class Loop:
     def _read_plans(self) -> None:
         """Begin with an empty board; what was known comes back from the index, or from the files."""
         stamps = self._stamps()
+        if self._index is not None and self._index.identity != workspace_id(self.workspace):
+            self._index.close()  # the folder was deleted and made again under our feet
+            self._index = open_index(self.workspace)
         self._plans = _Plans(read_desired(self.workspace, self._sweeps), stamps)
         self._wishes = Wishes(self.workspace)
         self.board = Board(self.workspace, self._plans.desired, self.policy, self._wishes.of)

@@ -105,7 +105,7 @@ class Observer:
                 if entry.name[0] != "." and entry.name not in self._known and entry.name not in self._foreign:
                     self._open.setdefault(entry.name, _Batch())
             self._scanned = (changed, times + 1 if changed == time else 1)
-        for batch in list(self._open):
+        for batch in sorted(self._open, reverse=True):  # of two hand-overs of an attempt the later one counts
             self._read_batch(batch, self._open[batch])
 
     def _read_batch(self, batch: str, state: _Batch) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from jobs.durable import decide_file, read_json, replace_file
 from jobs.workspace import Workspace
-from orchestrator.desired import plan_digest, read_desired, sweep_names
+from orchestrator.desired import plan_digest, sweep_names
+from orchestrator.workspace_id import ensure_workspace_id
 from sweeps.design import Design, PackPlan
 from sweeps.expand import expand
 from sweeps.load import load_sweep
@@ -92,6 +93,7 @@ def commit(space: Workspace, prepared: Prepared) -> None:
     path = space.plan(prepared.name)
     if not prepared.changed:
         return
+    ensure_workspace_id(space)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         history = space.plan_history(prepared.name)
@@ -116,8 +118,3 @@ def freeze_analysis(space: Workspace, prepared: Prepared) -> bool:
     if not path.exists():
         decide_file(path, prepared.design.analysis)
     return read_json(path) == dict(prepared.design.analysis)
-
-
-def list_runs(space: Workspace, sweeps: Sequence[str] | None = None) -> dict[str, str]:
-    """Run id -> pack id of everything that is planned."""
-    return read_desired(space, sweeps).pack_of

@@ -21,17 +21,20 @@ from jobs.durable import read_json
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.board import Board
-from orchestrator.bookkeeping import broken, cost_of
+from orchestrator.bookkeeping import broken
 from orchestrator.clock import host_clock
+from orchestrator.cost import cost_of, devices_of
 from orchestrator.desired import plan_digest, read_desired
 from orchestrator.errors import OrchestratorError
-from orchestrator.history import AttemptView, read_view, split_name
+from orchestrator.history import AttemptView, split_name
 from orchestrator.index import Index, verdicts_from, views_from
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.run_view import RunView, run_view
+from orchestrator.survey import brought_up_to_date
 from orchestrator.verdicts import PackVerdict, judge_pack
 from orchestrator.waiting import waiting
+from orchestrator.workspace_id import workspace_id
 
 __all__ = ["LivePack", "RunView", "SweepStatus", "run_view", "summary"]
 
@@ -99,7 +102,7 @@ def summary(workspace: Workspace, sweep: str, policy: Policy | None = None) -> S
         raise OrchestratorError(f"there is no sweep {sweep!r} in {workspace.root}; `orchestrate sweep FILE` plans one")
     policy = policy or Policy()
     try:
-        index = Index(workspace.index, write=False)
+        index = Index(workspace.index, write=False, identity=workspace_id(workspace))
     except (FileNotFoundError, OrchestratorError):
         return _from_files(workspace, sweep, policy)
     with closing(index):
@@ -118,8 +121,9 @@ def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus
     for pack in board.order:
         board.take_up(pack, now)
     cost: Counter[str] = Counter()
-    for views in board.histories.values():
-        cost.update(cost_of(views))  # type: ignore[arg-type]
+    for pack, views in board.histories.items():
+        devices = devices_of(board.desired.packs[pack].resources)
+        cost.update(cost_of(views, board.verdicts[pack].runs, devices))  # type: ignore[arg-type]
     return SweepStatus(
         sweep,
         {state: board.counts[sweep][state] for state in RunState},
@@ -147,12 +151,12 @@ def _from_index(workspace: Workspace, sweep: str, policy: Policy, index: Index, 
         if sweep not in stored["sweeps"]:
             continue
         before = verdicts_from(stored["verdicts"])
-        views = _brought_up_to_date(workspace, pack, views_from(stored["attempts"]), now)
+        views = brought_up_to_date(workspace, pack, views_from(stored["attempts"]), now)
         after = judge_pack(list(before), views, wishes.of, policy)
         counts.subtract(Counter(v.state for v in before.values()))
         counts.update(Counter(v.state for v in after.runs.values()))
         cost.subtract(stored.get("cost", {}))
-        cost.update(cost_of(views))  # type: ignore[arg-type]
+        cost.update(cost_of(views, after.runs, stored["devices"]))  # type: ignore[arg-type]
         live += _live_of(pack, views, after, now)
     return SweepStatus(
         sweep,
@@ -176,19 +180,6 @@ def _launched_since(workspace: Workspace, known: set[str], packs: Mapping[str, A
         entries = (read_json(folder / BATCH_FILE) or {}).get("entries", {})
         found |= {split[0] for entry in entries.values() if (split := split_name(entry["name"])) is not None}
     return found - set(packs)
-
-
-def _brought_up_to_date(workspace: Workspace, pack: str, views: list[AttemptView], now: float) -> list[AttemptView]:
-    """Fold the tails of what the index knew, and attempts that came after."""
-    for view in views:
-        if view.live:
-            view.fold(workspace.attempt(pack, view.number), now)
-    while not views or not views[-1].live:
-        later = read_view(workspace.attempt(pack, views[-1].number + 1 if views else 1), now)
-        if later is None:
-            break
-        views.append(later)
-    return views
 
 
 def _live_of(pack: str, views: Iterable[AttemptView], verdict: PackVerdict, now: float) -> list[LivePack]:

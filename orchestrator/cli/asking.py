@@ -14,7 +14,7 @@ from rich.text import Text
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.cli.common import confirm, resolve_sweep
-from orchestrator.cli.plan_view import hours
+from orchestrator.cli.units import hours
 from orchestrator.requests import write_request
 from orchestrator.selection import Chosen, Selection, select
 

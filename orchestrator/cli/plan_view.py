@@ -9,26 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from orchestrator.cli.units import hours, size
 from orchestrator.planning import Prepared
 from sweeps.cost import Cost
-
-
-def hours(value: float) -> str:
-    """A duration in the unit a person thinks in."""
-    if value < 1 / 60:
-        return f"{value * 3600:.0f} s"
-    if value < 2:
-        return f"{value * 60:.0f} min"
-    return f"{value:.1f} h" if value < 48 else f"{value / 24:.1f} days"
-
-
-def size(value: float) -> str:
-    """Bytes in decimal units."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 def show_plan(console: Console, prepared: Prepared, cost: Cost, done: Collection[str], verbose: bool) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.state import RunState
-from orchestrator.cli.plan_view import hours
+from orchestrator.cli.units import hours
 from orchestrator.status import LivePack, SweepStatus
 
 COLOURS = {

@@ -45,8 +45,9 @@ def command(
     from rich.console import Console
 
     from orchestrator.cli.finishing import finish
-    from orchestrator.cli.plan_view import hours, show_plan
+    from orchestrator.cli.plan_view import show_plan
     from orchestrator.cli.pricing import price
+    from orchestrator.cli.units import hours
     from orchestrator.planning import commit, freeze_analysis, prepare
 
     space = workspace(ctx)

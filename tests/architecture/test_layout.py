@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,9 +104,55 @@ def test_tests_and_docker_are_no_packages() -> None:
 HEAVY = ("numpy", "pyarrow", "torch", "mlflow", "ray", "submitit", "omegaconf", "scipy", "matplotlib", "pandas")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A workspace with a sweep that was planned and has ended, its cache, and a run that failed there."""
+    root, cache = tmp_path_factory.mktemp("looks"), tmp_path_factory.mktemp("cache")
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from dataclasses import replace\n"
+        "from cluster.local_backend import LocalBackend\n"
+        "from jobs.workspace import Workspace\n"
+        "from orchestrator.desired import read_desired\n"
+        "from orchestrator.loop import Loop\n"
+        "from orchestrator.planning import commit, prepare\n"
+        "from orchestrator.policy import LOCAL\n"
+        "space = Workspace(Path(sys.argv[1]))\n"
+        "commit(space, prepare(space, sys.argv[2]))\n"
+        "loop = Loop(space, LocalBackend(), replace(LOCAL, retries={}), code='')\n"
+        "loop.watch(); loop.close()\n"
+        "print(next(run for run, d in read_desired(space).runs.items() if d.cell.labels['arm'] == 'bad'))\n"
+    )
+    file = root / "looks.yaml"
+    file.write_text("name: looks\nrunner: toy\nfactors: {arm: {good: {}, bad: {faults: {error_at: 1}, stack: b}}}\n")
+    command = [sys.executable, "-P", "-c", program, str(root), str(file)]
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=env)
+    assert done.returncode == 0, done.stderr
+    return root, cache, done.stdout.strip()
+
+
+LOOKS = [["status"], ["status", "--json"], ["show", "RUN"], ["logs", "RUN"]]
+
+
+@pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
+def test_a_look_at_a_sweep_that_has_run_imports_nothing_heavy(
+    arguments: list[str], finished: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, cache, run = finished
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    said = look([run if word == "RUN" else word for word in arguments], root)
+    assert "looks" in said or "told to fail" in said, "it has something to show"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["status"], ["status", "--json"], ["compare", "--help"]])
 def test_a_look_imports_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     """Counts, not seconds: the modules that `--help` and `status` load in a fresh process."""
+    look(arguments, tmp_path)
+
+
+def look(arguments: list[str], root: Path) -> str:
+    """Run a verb in a fresh process that then says which heavy modules it has loaded; what it printed."""
     program = (
         "import sys\n"
         "from orchestrator.cli.main import main\n"
@@ -113,7 +160,8 @@ def test_a_look_imports_nothing_heavy(arguments: list[str], tmp_path: Path) -> N
         "except SystemExit as exit:\n    assert not exit.code, exit.code\n"
         f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])\n"
     )
-    command = [sys.executable, "-P", "-c", program, "--root", str(tmp_path), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    command = [sys.executable, "-P", "-c", program, "--root", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "LOADED []" in done.stdout, done.stdout
+    return done.stdout

@@ -253,13 +253,13 @@ def test_7_07_many_writers_of_one_index(workspace: Workspace, lab: ModuleType) -
     """Database is locked, disk image is malformed, jobs missing from the record."""
     code = (
         "import sys; from pathlib import Path; from orchestrator.index import Index\n"
-        "index = Index(Path(sys.argv[1]), write=True)\n"
+        "index = Index(Path(sys.argv[1]), write=True, identity='w')\n"
         "for n in range(20): index.store([(f'p{sys.argv[2]}-{n}', True, {'verdicts': {}})])\n"
         "index.close()"
     )
     writers = [subprocess.Popen([sys.executable, "-P", "-c", code, str(workspace.index), str(n)]) for n in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8
-    index = Index(workspace.index, write=False)
+    index = Index(workspace.index, write=False, identity="w")
     assert len(list(index.settled())) == 160
     index.close()
     check = sqlite3.connect(workspace.index)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import os
+import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +22,7 @@ from orchestrator.loop import Loop
 from orchestrator.policy import Policy
 from orchestrator.requests import write_request
 from orchestrator.status import summary
+from orchestrator.workspace_id import ensure_workspace_id, packs_on_disk, workspace_id
 
 POLICY = Policy(probe=False)
 MakeLoop = Callable[..., Loop]
@@ -102,7 +106,8 @@ def test_a_loop_that_starts_again_reads_nothing_of_what_has_ended(
         assert loops[0].tick().done
 
     opened = opens_of(start, monkeypatch, workspace.root)
-    assert not [path for path in opened if "/packs/" in path]
+    below = [Path(path).relative_to(workspace.root).parts for path in opened]
+    assert not [parts for parts in below if parts[0] == "packs" and len(parts) > 2], "only names of packs are listed"
     assert loops[0].board.counts["s"][RunState.COMPLETED] == 12
 
 
@@ -177,6 +182,61 @@ def test_requests_reach_packs_that_the_index_calls_settled(
     assert len(workspace.attempts(pack)) == 2
 
 
+def test_a_workspace_that_was_deleted_takes_its_index_with_it(
+    workspace: Workspace, lab: ModuleType, fake: FakeBackend, make_loop: MakeLoop
+) -> None:
+    """The same folder, the same sweep: nothing of it has been run."""
+    plan = functools.partial(lab.write_plan, workspace, "s", [lab.cell({}, [n]) for n in range(3)], digest="same")
+    plan()
+    finish(make_loop(), fake)
+    assert summary(workspace, "s").counts[RunState.COMPLETED] == 3
+    shutil.rmtree(workspace.root)
+    plan()
+    assert workspace.index.exists()
+    assert summary(workspace, "s").counts[RunState.PENDING] == 3, "no workspace yet, so no index of it"
+    ensure_workspace_id(workspace)
+    assert summary(workspace, "s").counts[RunState.PENDING] == 3
+    jobs = len(fake.jobs())
+    fake._path.write_text('{"next": 1, "jobs": [], "faults": [], "calls": {}}')
+    again = make_loop()
+    assert again.board.counts["s"][RunState.PENDING] == 3
+    finish(again, fake)
+    assert len(fake.jobs()) == jobs == 3, "all of it was run again"
+    assert len(packs_on_disk(workspace)) == 3
+
+
+def test_a_loop_that_lives_on_does_not_write_into_another_workspaces_index(
+    workspace: Workspace, lab: ModuleType, fake: FakeBackend, make_loop: MakeLoop
+) -> None:
+    lab.write_plan(workspace, "s", [lab.cell({}, [n]) for n in range(3)])
+    old = make_loop()
+    finish(old, fake)
+    shutil.rmtree(workspace.root)
+    lab.write_plan(workspace, "s", [lab.cell({}, [n]) for n in range(3)])
+    new = make_loop()
+    assert old._index is not None
+    with pytest.raises(sqlite3.DatabaseError, match="another workspace"):
+        old._index.store([("p", True, {})])
+    assert old.tick().counts["s"].get(RunState.COMPLETED, 0) == 0, "it begins again, with the new one"
+    assert new.board.counts["s"][RunState.PENDING] == 3
+
+
+def test_results_that_somebody_deleted_are_pending_again(
+    workspace: Workspace, lab: ModuleType, fake: FakeBackend, make_loop: MakeLoop
+) -> None:
+    packs = lab.write_plan(workspace, "s", [lab.cell({}, [n]) for n in range(6)])
+    finish(make_loop(), fake)
+    shutil.rmtree(workspace.pack(packs[0]))
+    fake._path.write_text('{"next": 1, "jobs": [], "faults": [], "calls": {}}')
+    again = make_loop()
+    assert again.board.counts["s"][RunState.PENDING] == 1
+    again.tick()
+    assert summary(workspace, "s").counts[RunState.COMPLETED] == 5
+    finish(again, fake)
+    assert [job["name"] for job in fake.jobs()] == [f"orc-{packs[0]}-a1"]
+    assert summary(workspace, "s").counts[RunState.COMPLETED] == 6
+
+
 MOUNTS = """\
 /dev/sda / ext4 rw 0 0
 server:/home /home nfs4 rw 0 0
@@ -203,6 +263,6 @@ def test_verdicts_survive_the_round_trip(
     lab.write_plan(workspace, "s", [lab.cell({}, [n]) for n in range(2)])
     loop = make_loop()
     finish(loop, fake)
-    stored = dict(Index(workspace.index, write=False).settled())
+    stored = dict(Index(workspace.index, write=False, identity=workspace_id(workspace)).settled())
     for pack, verdict in loop.board.verdicts.items():
         assert verdicts_from(stored[pack]["verdicts"]) == verdict.runs == verdicts_from(verdicts_to(verdict.runs))

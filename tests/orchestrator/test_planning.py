@@ -9,6 +9,8 @@ import yaml
 
 from jobs.durable import decide_file
 from jobs.workspace import Workspace
+from orchestrator.desired import read_desired
+from orchestrator.errors import OrchestratorError
 from orchestrator.planning import commit, freeze_analysis, prepare
 
 
@@ -67,6 +69,25 @@ def test_a_replaced_plan_still_says_what_its_packs_hold(space: Workspace, tmp_pa
     assert len(list(space.plan_history("one").iterdir())) == 1
     again = prepare(space, sweep_file(tmp_path, "one", [1, 2, 3]))
     assert pack.id in {p.id for p in again.design.packs}
+
+
+def test_members_that_only_a_replaced_plan_describes_are_found_there(space: Workspace, tmp_path: Path) -> None:
+    """Two columns, launched; one removed, planned again: the pack is kept whole, and its plan is readable."""
+    commit(space, prepare(space, sweep_file(tmp_path, "one", [1, 2])))
+    before = read_desired(space)
+    (pack,) = before.packs
+    space.attempt(pack, 1).path.mkdir(parents=True)  # killed before it could link its launch
+    less = prepare(space, sweep_file(tmp_path, "one", [1]))
+    commit(space, less)
+    now = read_desired(space)
+    assert set(now.packs) == {pack}
+    assert now.packs[pack].runs == before.packs[pack].runs
+    assert now.runs == before.runs
+    assert len(now.runs_of["one"]) == 2, "the others are carried, not listed"
+    for path in space.plan_history("one").iterdir():
+        path.unlink()
+    with pytest.raises(OrchestratorError, match="no plan of this workspace describes"):
+        read_desired(space)
 
 
 def test_a_run_of_two_sweeps_is_one_run_in_one_pack(space: Workspace, tmp_path: Path) -> None:

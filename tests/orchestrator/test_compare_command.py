@@ -1,0 +1,222 @@
+"""`orchestrate compare` by its three doors: a table, an MLflow experiment, a sweep."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.cli.compare import CORRECTIONS, command
+from orchestrator.cli.main import Context
+from sweeps.analysis import corrections
+from sweeps.analysis.errors import AnalysisError
+
+TABLE = """method,seed,climb
+baseline,0,0.4805
+baseline,1,0.4832
+baseline,2,0.4850
+softpick,0,0.4908
+softpick,1,0.4925
+softpick,2,0.4933
+hybrid,0,0.4896
+sigmoid,0,0.3212
+ssmax,0,nan
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "results.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def run(*arguments: str, root: Path = Path("nowhere")) -> str:
+    """Output of a call that ends well; errors of ours are raised as they are."""
+    result = CliRunner().invoke(command, list(arguments), obj=Context(root, 0), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def verdicts(*arguments: str, root: Path = Path("nowhere")) -> dict[str, Any]:
+    return {v["arm"]: v for v in json.loads(run(*arguments, "--json", root=root))["verdicts"]}
+
+
+def test_the_choices_are_the_engines() -> None:
+    assert CORRECTIONS == corrections.CORRECTIONS
+
+
+def test_every_arm_gets_a_verdict_in_words(table: str) -> None:
+    text = run(table, "--baseline", "baseline")
+    assert "Against baseline, softpick (+0.0093) better; sigmoid (-0.162) worse." in text
+    assert "hybrid: undecided (1 seed; about" in text
+    assert "ssmax: diverged (1 non-finite climb (nan))" in text
+    assert "Dunnett over 4 contrasts" in text
+    assert "noise floor of climb: baseline 0.4829 (n = 3, sd 0.00226" in text
+
+
+def test_flags_reach_the_engine(table: str) -> None:
+    own = verdicts(table, "--baseline", "baseline", "--sigma", "own", "--correction", "none")
+    assert own["softpick"]["p"] == pytest.approx(0.00729909, abs=1e-8)
+    assert own["hybrid"]["headline"].startswith("undecided (1 seed; one seed of hybrid has no spread")
+    known = verdicts(table, "--baseline", "baseline", "--sigma", "known:0.00208", "--correction", "bonferroni", "--family",
+                     "19")  # fmt: skip
+    assert known["hybrid"]["p_adjusted"] == pytest.approx(19 * known["hybrid"]["p"])
+    assert known["hybrid"]["df"] is None  # infinite
+    paired = verdicts(table, "--baseline", "baseline", "--paired", "--sigma", "own")
+    assert paired["softpick"]["statistic"] == pytest.approx(16.108073, abs=1e-6)
+    margin = verdicts(table, "--baseline", "baseline", "--margin", "0.1", "--lower-is-better")
+    assert margin["softpick"]["verdict"] == "worse"
+    assert margin["hybrid"]["verdict"] == "equivalent"
+
+
+def test_a_look_spends_alpha(table: str) -> None:
+    document = json.loads(run(table, "--baseline", "baseline", "--look", "1/2", "--json"))
+    assert document["level"] == pytest.approx(0.00305, abs=1e-5)
+    with pytest.raises(AnalysisError, match="write K/N"):
+        run(table, "--baseline", "baseline", "--look", "half")
+
+
+def test_the_audits_protocol(table: str) -> None:
+    lines = {a["arm"]: a for a in json.loads(run(table, "--baseline", "baseline", "--protocol", "audit", "--family", "19",
+                                                "--json"))}  # fmt: skip
+    sigma = 0.00226495
+    assert lines["softpick"]["z"] == pytest.approx(0.0093 / sigma, rel=1e-5)
+    assert lines["softpick"]["p_bonferroni"] == pytest.approx(19 * lines["softpick"]["p"])
+    assert lines["sigmoid"]["log_p"] < -2000
+    text = run(table, "--baseline", "baseline", "--protocol", "audit", "--family", "19")
+    assert "survives" in text
+    assert "1e-1109" in text
+    assert "0.6226" in text
+
+
+def test_the_checklist(table: str) -> None:
+    text = run(table, "--baseline", "baseline", "--checklist")
+    assert "one scale only" in text
+    assert "a single seed of hybrid, sigmoid, ssmax" in text
+    states = {i["code"]: i["state"] for i in json.loads(run(table, "--baseline", "baseline", "--checklist", "--json"))}
+    assert (states["R5"], states["R7"]) == ("met", "lacking")
+
+
+def test_rows_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    rows = [
+        {"arm": a, "seed": s, "x": s + (a == "new") * 9, "set": k}
+        for a in ("base", "new")
+        for s in range(3)
+        for k in "pq"
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert verdicts(str(path), "--baseline", "base", "--where", "set=p", "--metric", "x")["new"]["n"] == 3
+    for condition, message in (
+        ("set", "write COLUMN=VALUE"),
+        ("sett=p", "no column 'sett'"),
+        ("set=z", "it holds p, q"),
+    ):
+        with pytest.raises(AnalysisError, match=message):
+            run(str(path), "--baseline", "base", "--where", condition, "--metric", "x")
+
+
+def test_chance_levels(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("arm,seed,task,x,diverged\n" + "".join(
+        f"{a},{s},{t},{0.5 + s / 100},\n" for a in ("base", "new") for s in range(3) for t in ("copy", "add"))
+        + "new,3,copy,,true\nbase,3,copy,0.53,\n")  # fmt: skip
+    arguments = [str(path), "--baseline", "base", "--metric", "x"]
+    found = json.loads(run(*arguments, "--chance", "0.3", "--chance", "copy=0.1", "--json"))["verdicts"]
+    copy = next(v for v in found if v["task"] == "copy")
+    assert copy["mean"] == pytest.approx((0.50 + 0.51 + 0.52 + 0.1) / 4)
+    for text, message in (("copy=lots", "write a number"), ("mano=0.1", "no task 'mano'; there are add, copy")):
+        with pytest.raises(AnalysisError, match=message):
+            run(*arguments, "--chance", text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which arm is the baseline.*one of baseline, hybrid"),
+        (["--baseline", "gelu"], "baseline 'gelu' is no arm"),
+        (["--baseline", "baseline", "--metric", "loss"], "no column 'loss' for the metric"),
+        (["--baseline", "baseline", "--sigma", "known:x"], "must be a positive number"),
+    ],
+)
+def test_bad_input_is_one_error(table: str, arguments: list[str], message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        run(table, *arguments)
+
+
+def test_the_real_command_exits_2_with_one_line(table: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from orchestrator.cli.main import main
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", table, "--baseline", "gelu"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("error: baseline 'gelu' is no arm")
+
+
+def test_nothing_of_that_name(tmp_path: Path) -> None:
+    with pytest.raises(
+        AnalysisError, match=r"'compat' is no file, no mlflow:EXPERIMENT and no sweep .*\(it has none\)"
+    ):
+        run("compat", root=tmp_path)
+
+
+def test_an_mlflow_experiment(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from mlflow.tracking import MlflowClient
+
+        uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.create_experiment("study")
+        for arm, values in (("base", (0.50, 0.51, 0.52)), ("new", (0.70, 0.71, 0.72))):
+            for seed, value in enumerate(values):
+                made = client.create_run(experiment)
+                client.log_param(made.info.run_id, "arm", arm)
+                client.log_param(made.info.run_id, "seed", seed)
+                client.log_metric(made.info.run_id, "accuracy", value)
+                client.set_terminated(made.info.run_id)
+        late = client.create_run(experiment)
+        client.log_param(late.info.run_id, "arm", "new")
+        client.log_param(late.info.run_id, "seed", 3)
+        arguments = ["--tracking-uri", uri, "--baseline", "base", "--metric", "accuracy"]
+        document = json.loads(run("mlflow:study", *arguments, "--json"))
+        (found,) = document["verdicts"]
+        assert found["difference"] == pytest.approx(0.2)
+        assert "1 running" in found["headline"]
+        assert document["exploratory"] == "runs without a value: 1 running"
+        with pytest.raises(AnalysisError, match="mlflow:other: no such experiment; there are .*study"):
+            run("mlflow:other", *arguments)
+
+
+@pytest.fixture(scope="module")
+def synthetic() -> ModuleType:
+    path = Path(__file__).parents[1] / "dashboards" / "synthetic.py"
+    spec = importlib.util.spec_from_file_location("synthetic", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["synthetic"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_sweep_by_its_name(tmp_path: Path, synthetic: ModuleType) -> None:
+    made = [
+        synthetic.Made({"arm": "ab"[i % 2]}, seed=i // 2, summary={"test/accuracy": 0.5 + i % 2 * 0.3 + i / 1000})
+        for i in range(8)
+    ]
+    synthetic.write_plain(tmp_path, made, {"metric": "test/accuracy", "baseline": {"arm": "a"}, "looks": [0.5, 1.0]})
+    document = json.loads(run("plain", "--json", root=tmp_path))
+    (found,) = document["verdicts"]
+    assert (found["arm"], found["verdict"], found["n"]) == ("b", "better", 4)
+    assert found["difference"] == pytest.approx(0.301)
+    assert document["metric"] == "test/accuracy"
+    assert document["level"] == pytest.approx(0.049, abs=5e-4)  # the last of two looks
