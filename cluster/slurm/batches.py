@@ -105,6 +105,7 @@ class Batches:
 
     def record(self, handle: JobHandle) -> dict[str, Any] | None:
         """What the shim left of how the command of this very job ended; None where it left nothing (yet)."""
+        self.holders([handle.name])
         for _, path in self._places.get(handle.name, ()):
             try:
                 record = json.loads(Path(path).read_bytes())
