@@ -131,14 +131,20 @@ def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
 
 def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     from dashboards.block import analysis_block
+    from jobs.workspace import Workspace
+    from orchestrator.cli.common import sweep_names
+    from orchestrator.gather.parquet import gather
     from sweeps.layout import find_layout
     from sweeps.scores import load_results
     from sweeps.tables import read_runs
 
-    if not (root / "sweeps" / name).is_dir():
+    space = Workspace(root)
+    if not (space.sweeps / name / "plan.jsonl").is_file():
         raise AnalysisError(
-            f"{name!r} is no file, no mlflow:EXPERIMENT and no sweep in {root}; name one, or its workspace with --root"
+            f"{name!r} is no file, no mlflow:EXPERIMENT and no sweep in {root} "
+            f"(it has {', '.join(sweep_names(space)) or 'none'}); name one, or its workspace with --root"
         )
+    gather(space, name)
     runs = read_runs(root, name)
     block, departures, notes = analysis_block(root, name, runs, {"metric": asked.metric})
     layout = find_layout(runs, block)

@@ -54,6 +54,7 @@ def command(
     from sweeps.analysis.equivalence import provable_margin
     from sweeps.analysis.errors import AnalysisError
     from sweeps.analysis.power import detectable, seeds_for
+    from sweeps.analysis.sigma import FEWEST_BASELINE
 
     if (effect is None) == (seeds is None):
         raise AnalysisError("give --effect to learn the seeds, or --seeds to learn the effect (one of them)")
@@ -89,6 +90,8 @@ def command(
             f"{_how(arms, alpha, wanted, own)}"
         )
         lines.append(f"equality can be shown within {margin:.3g}{unit}, one arm at a time")
+    if (answer.get("baseline_seeds") or answer["seeds"]) < FEWEST_BASELINE:
+        lines.append(f"note: compare's default rule decides nothing below {FEWEST_BASELINE} baseline seeds")
     print_json(answer) if as_json else click.echo("\n".join(lines))
 
 

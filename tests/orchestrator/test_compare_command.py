@@ -66,8 +66,8 @@ def test_flags_reach_the_engine(table: str) -> None:
     own = verdicts(table, "--baseline", "baseline", "--sigma", "own", "--correction", "none")
     assert own["softpick"]["p"] == pytest.approx(0.00729909, abs=1e-8)
     assert own["hybrid"]["headline"].startswith("undecided (1 seed; one seed of hybrid has no spread")
-    known = verdicts(table, "--baseline", "baseline", "--sigma", "known:0.00208", "--correction", "bonferroni", "--family",
-                     "19")  # fmt: skip
+    nineteen = ["--correction", "bonferroni", "--family", "19"]
+    known = verdicts(table, "--baseline", "baseline", "--sigma", "known:0.00208", *nineteen)
     assert known["hybrid"]["p_adjusted"] == pytest.approx(19 * known["hybrid"]["p"])
     assert known["hybrid"]["df"] is None  # infinite
     paired = verdicts(table, "--baseline", "baseline", "--paired", "--sigma", "own")
@@ -85,13 +85,13 @@ def test_a_look_spends_alpha(table: str) -> None:
 
 
 def test_the_audits_protocol(table: str) -> None:
-    lines = {a["arm"]: a for a in json.loads(run(table, "--baseline", "baseline", "--protocol", "audit", "--family", "19",
-                                                "--json"))}  # fmt: skip
+    arguments = [table, "--baseline", "baseline", "--protocol", "audit", "--family", "19"]
+    lines = {a["arm"]: a for a in json.loads(run(*arguments, "--json"))}
     sigma = 0.00226495
     assert lines["softpick"]["z"] == pytest.approx(0.0093 / sigma, rel=1e-5)
     assert lines["softpick"]["p_bonferroni"] == pytest.approx(19 * lines["softpick"]["p"])
     assert lines["sigmoid"]["log_p"] < -2000
-    text = run(table, "--baseline", "baseline", "--protocol", "audit", "--family", "19")
+    text = run(*arguments)
     assert "survives" in text
     assert "1e-1109" in text
     assert "0.6226" in text
@@ -171,6 +171,7 @@ def test_nothing_of_that_name(tmp_path: Path) -> None:
 def test_an_mlflow_experiment(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from mlflow.entities import Metric, Param
         from mlflow.tracking import MlflowClient
 
         uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
@@ -178,21 +179,19 @@ def test_an_mlflow_experiment(tmp_path: Path) -> None:
         experiment = client.create_experiment("study")
         for arm, values in (("base", (0.50, 0.51, 0.52)), ("new", (0.70, 0.71, 0.72))):
             for seed, value in enumerate(values):
-                made = client.create_run(experiment)
-                client.log_param(made.info.run_id, "arm", arm)
-                client.log_param(made.info.run_id, "seed", seed)
-                client.log_metric(made.info.run_id, "accuracy", value)
-                client.set_terminated(made.info.run_id)
-        late = client.create_run(experiment)
-        client.log_param(late.info.run_id, "arm", "new")
-        client.log_param(late.info.run_id, "seed", 3)
+                made = client.create_run(experiment).info.run_id
+                params = [Param("arm", arm), Param("seed", str(seed))]
+                client.log_batch(made, [Metric("accuracy", value, 0, 0)], params)
+                client.set_terminated(made)
+        late = client.create_run(experiment).info.run_id
+        client.log_batch(late, [], [Param("arm", "new"), Param("seed", "3")])
         arguments = ["--tracking-uri", uri, "--baseline", "base", "--metric", "accuracy"]
         document = json.loads(run("mlflow:study", *arguments, "--json"))
         (found,) = document["verdicts"]
         assert found["difference"] == pytest.approx(0.2)
         assert "1 running" in found["headline"]
         assert document["exploratory"] == "runs without a value: 1 running"
-        with pytest.raises(AnalysisError, match="mlflow:other: no such experiment; there are .*study"):
+        with pytest.raises(AnalysisError, match=r"mlflow:other: no such experiment; there are .*study"):
             run("mlflow:other", *arguments)
 
 

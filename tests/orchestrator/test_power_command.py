@@ -36,7 +36,10 @@ def test_what_three_seeds_of_twenty_arms_detect() -> None:
 def test_seeds_for_an_effect() -> None:
     found = answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208", "--own")
     assert (found["seeds"], found["runs"]) == (4, 80)
-    assert answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208")["seeds"] == 3
+    assert answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208")["seeds"] == 2
+    text = run("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208")
+    assert "2 seeds an arm (40 runs)" in text
+    assert "decides nothing below 3 baseline seeds" in text
 
 
 def test_single_runs_lean_on_the_baseline() -> None:

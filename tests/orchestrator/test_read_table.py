@@ -60,7 +60,7 @@ def test_labels_of_seeds_and_searches_are_numbered(written) -> None:
 
 def test_rows_without_seeds_are_numbered_on_demand(written) -> None:
     path = written("r.csv", "arm,x\na,1\na,2\nb,3\n")
-    with pytest.raises(AnalysisError, match="which column holds the seed.*--seed-column none"):
+    with pytest.raises(AnalysisError, match=r"which column holds the seed.*--seed-column none"):
         results(path)
     assert [(r.arm, r.seed) for r in results(path, seed="none")] == [("a", 0), ("a", 1), ("b", 0)]
 
