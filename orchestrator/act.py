@@ -13,6 +13,7 @@ Each step is yielded before it is taken (``Actor.steps``): tests stop, interleav
 
 from __future__ import annotations
 
+import getpass
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ class Actor:
                 view = self._link(action, board, acted)
                 if view is not None:
                     won.append((action.pack, view))
-            for _, views in _by_resources(won, board):
+            for views in self._alike(won, board):
                 yield from self._hand_over(_new_batch(), views, board, acted)
                 if self._clock() < self.not_before:
                     return
@@ -130,23 +131,36 @@ class Actor:
             batches.setdefault(whole, []).append((action.pack, view))
         for batch in [batch for batch, views in batches.items() if batch and len(views) != board.batches[batch]]:
             batches.setdefault("", []).extend(batches.pop(batch))
-        for _, views in _by_resources(batches.pop("", []), board):
+        for views in self._alike(batches.pop("", []), board):
             yield _new_batch(), views
         for batch, views in batches.items():
             yield batch, sorted(views, key=lambda pair: pair[1].entry)
+
+    def _avoid(self, pack: str, board: Board) -> tuple[str, ...]:
+        """Machines that the next attempt of a pack keeps away from, where the backend can be told."""
+        return board.nodes.avoid(board.histories.get(pack, ())) if hasattr(self._backend, "exclude") else ()
+
+    def _alike(self, views: Sequence[tuple[str, AttemptView]], board: Board) -> Iterator[list[tuple[str, AttemptView]]]:
+        """One hand-over asks for one kind of machine."""
+        groups: dict[Resources, list[tuple[str, AttemptView]]] = {}
+        for pack, view in views:
+            wanted = resources_of(board.desired.packs[pack], self._avoid(pack, board))
+            groups.setdefault(wanted, []).append((pack, view))
+        yield from groups.values()
 
     def _hand_over(
         self, batch: str, views: Sequence[tuple[str, AttemptView]], board: Board, acted: Acted
     ) -> Iterator[str]:
         """Intent, effect, answer."""
         folder = self._workspace.submission(batch)
-        requests = [job_request(pack, view, board) for pack, view in views]
+        requests = [job_request(pack, view, board, self._avoid(pack, board)) for pack, view in views]
         places = [self._workspace.attempt(pack, view.number) for pack, view in views]
         if not (folder / BATCH_FILE).exists():
             yield "batch"
             payload = batch_payload(batch, requests, [str(place.claimed) for place in places])
             folder.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / BATCH_FILE, orjson.dumps({**payload, "backend": self._backend.name}))
+            said = {"backend": self._backend.name, "by": getpass.getuser()}
+            replace_file(folder / BATCH_FILE, orjson.dumps({**payload, **said}))
             board.batches[batch] = len(views)
             for index, (_, view) in enumerate(views):
                 view.batch, view.entry, view.backend = batch, index, self._backend.name
@@ -212,13 +226,3 @@ class Actor:
 
 def _new_batch() -> str:
     return f"b{time.time_ns():x}-{uuid.uuid4().hex[:8]}"
-
-
-def _by_resources(
-    views: Sequence[tuple[str, AttemptView]], board: Board
-) -> Iterator[tuple[Resources, list[tuple[str, AttemptView]]]]:
-    """One hand-over asks for one kind of machine."""
-    groups: dict[Resources, list[tuple[str, AttemptView]]] = {}
-    for pack, view in views:
-        groups.setdefault(resources_of(board.desired.packs[pack]), []).append((pack, view))
-    yield from groups.items()

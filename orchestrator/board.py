@@ -14,6 +14,7 @@ from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.desired import Desired, DesiredPack
 from orchestrator.history import AttemptView, read_view
+from orchestrator.nodes import Nodes
 from orchestrator.policy import Policy
 from orchestrator.readiness import NOTHING, Readiness, readiness_of
 from orchestrator.requests import Wish
@@ -51,6 +52,8 @@ class Board:
         """Shapes of which a pack has made a step."""
         self.stillborn: dict[str, set[str]] = defaultdict(set)
         """Shape -> packs that failed for good before their first step."""
+        self.nodes = Nodes(policy)
+        """What attempts say of the machines they ran on."""
         self.dirty: set[str] = set()
         """Packs that changed since the index was written."""
         self.batches: dict[str, int] = {}
@@ -127,6 +130,8 @@ class Board:
             verdict = self.verdicts[pack] = judge_pack(desired.runs, views, self.wishes, self.policy)
             self._count_live(desired, old is not None and old.live is not None, verdict.live is not None)
             self._judge_shape(desired, views, verdict)
+            for view in views:
+                self.nodes.see(pack, desired.shape, view)
             self._note(verdict.runs, wake=wake)
             if verdict.open_runs and verdict.not_before > 0:
                 self._delayed.add(pack)

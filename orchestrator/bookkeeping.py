@@ -66,6 +66,8 @@ class Ledger:
                 histories[pack] = views_from(body["attempts"])
             else:
                 settled[pack] = verdicts
+                for data in body["attempts"]:
+                    board.nodes.recall(pack, desired.packs[pack].shape, data)
         for pack, body in self._index.open_packs():
             if body["attempts"] and pack not in there:
                 gone.append(pack)

@@ -55,8 +55,8 @@ def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: 
         shown["exit"] = dict(view.ended)
     if view.report is not None:
         shown["word"], shown["why"] = view.report.word, view.report.reason
-        if node := view.report.details.get("node"):
-            shown["node"] = node
+    if view.placed:
+        shown["node"] = view.placed
     step = view.checkpoint
     if view.carried and all(run in view.finished for run in view.carried):
         message = f"every run had finished; {action.reason}"

@@ -77,6 +77,8 @@ class AttemptView:
     started: float | None = None
     """Time of the started fact, by the worker's clock (as all times here)."""
     host: str = ""
+    placed: str = ""
+    """Its machine as the scheduler calls it, "" while it has not said."""
     first_step: int = 0
     exact: str | None = None
     checkpoint: int | None = None
@@ -124,9 +126,9 @@ class AttemptView:
 
     @property
     def node(self) -> str:
-        """Where it ran, by its own word, its shim's or the scheduler's; "" where nobody has said."""
-        ended, evidence = self.ended or {}, self.closed.evidence if self.closed is not None else {}
-        return self.host or ended.get("host", "") or evidence.get("node", "")
+        """Where it ran, as the scheduler calls it, else by its own word or its shim's; "" where nobody has said."""
+        evidence = self.closed.evidence if self.closed is not None else {}
+        return self.placed or evidence.get("node", "") or self.host or (self.ended or {}).get("host", "")
 
     @property
     def moved(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.backend import LaunchRequest, Resources
@@ -82,8 +82,8 @@ def _resolve(run: str, product: str, board: Board) -> ResolvedInput | None:
     return ResolvedInput(run=run, product=product, path=str(path), sha256=sha256)
 
 
-def job_request(pack: str, view: AttemptView, board: Board) -> LaunchRequest:
-    """What a backend is asked to start for a launched attempt, whoever launched it."""
+def job_request(pack: str, view: AttemptView, board: Board, avoid: Sequence[str] = ()) -> LaunchRequest:
+    """What a backend is asked to start for a launched attempt, whoever launched it. ``avoid``: see ``resources_of``."""
     desired = board.desired.packs[pack]
     place = board.workspace.attempt(pack, view.number)
     threads = str(threads_of(desired))
@@ -98,17 +98,21 @@ def job_request(pack: str, view: AttemptView, board: Board) -> LaunchRequest:
         log=os.path.abspath(place.log),
         record=os.path.abspath(place.exit),
         env=env,
-        resources=resources_of(desired),
+        resources=resources_of(desired, avoid),
     )
 
 
 _RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "minutes")
 
 
-def resources_of(pack: DesiredPack) -> Resources:
-    """What the plan says a pack needs; what stands under ``extra`` is passed through."""
+def resources_of(pack: DesiredPack, avoid: Sequence[str] = ()) -> Resources:
+    """What the plan says a pack needs; what stands under ``extra`` is passed through. ``avoid``: machines on which it
+    came to grief, under the name that Slurm has for that."""
     own = {name: value for name, value in pack.resources.items() if name in _RESOURCES}
-    return Resources(**own, extra=tuple(sorted(pack.resources.get("extra", {}).items())))
+    extra = dict(pack.resources.get("extra", {}))
+    if avoid:
+        extra["exclude"] = ",".join([*([extra["exclude"]] if "exclude" in extra else []), *avoid])
+    return Resources(**own, extra=tuple(sorted(extra.items())))
 
 
 def threads_of(pack: DesiredPack) -> int:

@@ -10,6 +10,7 @@ decides lies in the files. Nothing is locked.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,6 +83,7 @@ class Loop:
         index: keep the host-local index (False in tests and where no local disk is to be had).
         clock: seconds; must mean the same in every process of this host.
         pause: sleeps, where the backend cannot wait by itself.
+        wall: seconds since the epoch, for the expiry of exclusions.
         settings: goes into every launch; switches for tests.
 
     Raises:
@@ -99,6 +101,7 @@ class Loop:
         index: bool = True,
         clock: Callable[[], float] | None = None,
         pause: Callable[[float], None] = time.sleep,
+        wall: Callable[[], float] = time.time,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.workspace = workspace
@@ -107,6 +110,7 @@ class Loop:
         self._sweeps = list(sweeps) if sweeps is not None else None
         self._clock = clock or host_clock()
         self._pause = pause
+        self._wall = wall
         self._index = open_index(workspace) if index else None
         self._wishes = Wishes(workspace)
         self._plans = _Plans()
@@ -175,6 +179,7 @@ class Loop:
         except TemporaryError as error:
             free = 0
             seen.trouble.append(f"the scheduler does not say what is free: {error}")
+        self._keep_away()
         actions = decide(self.board, free, self._clock())
         acted = Acted()
         yield from self._actor.steps(actions, self.board, acted)
@@ -193,6 +198,18 @@ class Loop:
             changed=changed,
             done=self.board.idle,
         )
+
+    def _keep_away(self) -> None:
+        """Tell the backend which machines to avoid, where it can be told. (Optional: ``exclude(nodes)``, and
+        ``machines()`` for the names of all that it may use.)"""
+        exclude = getattr(self._backend, "exclude", None)
+        if exclude is None or not self.board.nodes.troubled:
+            return
+        machines = getattr(self._backend, "machines", None)
+        if machines is not None and not self.board.nodes.machines:
+            with contextlib.suppress(TemporaryError):
+                self.board.nodes.machines = frozenset(machines())
+        exclude(self.board.nodes.excluded(self._wall(), self._wishes.forgiven))
 
     # Many passes
 

@@ -224,6 +224,9 @@ class Observer:
             over = report.state in (JobState.ENDED, JobState.GONE)
             for _, view in asked[handle]:
                 view.report = report
+                node = str(report.details.get("node", ""))
+                if node and not set(node) & set("[,"):  # of several nodes nobody says which it was
+                    view.placed = node
                 view.gone = (view.gone if view.gone is not None else now) if over else None
         # The last words of a job that ended between our look at its files and the scheduler's answer.
         for pack, view in [pair for pairs in asked.values() for pair in pairs]:

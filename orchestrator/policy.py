@@ -78,6 +78,15 @@ class Policy:
     """How often that first pack tells how far it is; None: as every other."""
     probe_failures: int = 3
     """So many packs of one shape may fail before any of that shape has made a step; then the rest is held."""
+    instant_s: float = 30.0
+    """A worker that is gone within so long, without a step, may have met a bad machine."""
+    node_failures: int = 3
+    """A machine is excluded after so many mishaps since it last did anything good (``orchestrator.nodes``), ..."""
+    node_exclusion_s: float = 3600.0
+    node_exclusion_cap_s: float = 86400.0
+    """... for so long; twice as long with each further mishap, up to the cap."""
+    avoid_last: int = 3
+    """A pack keeps away from the machines of so many of its last attempts that met with a mishap."""
     batch_size: int = 1000
     poll_s: tuple[float, float] = (5.0, 60.0)
     """Shortest and longest pause between two passes; it doubles while nothing happens."""

@@ -1,6 +1,8 @@
-"""What a person asked for: ``requests/<ns>-<uuid>.json``, written once, never edited, by ``cancel`` and ``retry``.
+"""What a person asked for: ``requests/<ns>-<uuid>.json``, written once, never edited, by ``cancel``, ``retry`` and
+``nodes --forgive``.
 
     {"request": "retry", "order": 3, "runs": {"r..": 2}, "fresh": false, "by": "ann"}
+    {"request": "forgive", "order": 4, "node": "n7", "attempts": ["orc-p..-a1", ...], "by": "ann"}
 
 ``runs`` maps a run to the number of its newest attempt when the request was made (0: none yet). A retry forgives the
 failures of attempts up to that number, so it never applies to what came later, whatever the clocks say. Of several
@@ -16,7 +18,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,10 +33,13 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    request: Literal["cancel", "retry"]
+    request: Literal["cancel", "retry", "forgive"]
     order: int
-    runs: dict[str, int]
+    runs: dict[str, int] = {}
     fresh: bool = False
+    node: str = ""
+    attempts: tuple[str, ...] = ()
+    """Names of the attempts that shall not count against the node any more."""
     by: str = ""
 
 
@@ -59,6 +64,8 @@ class Wishes:
         self._seen: set[str] = set()
         self.order = 0
         self.of: dict[str, Wish] = {}
+        self.forgiven: set[str] = set()
+        """Names of attempts that do not count against their nodes."""
 
     @property
     def seen(self) -> frozenset[str]:
@@ -78,6 +85,9 @@ class Wishes:
             self._seen.add(path.name)
             self.order = max(self.order, request.order)
             rank = (request.order, path.name)
+            if request.request == "forgive":
+                self.forgiven.update(request.attempts)
+                continue
             for run, attempt in request.runs.items():
                 old = self.of.get(run)
                 if old is None or old.rank < rank:
@@ -104,10 +114,19 @@ def write_request(
         runs: run id -> number of the newest attempt of its pack now (``len(workspace.attempts(pack))``).
         fresh: only with "retry".
     """
+    return _write(workspace, request=kind, runs=dict(runs), fresh=fresh)
+
+
+def forgive_node(workspace: Workspace, node: str, attempts: Collection[str]) -> Path:
+    """Let a node off: ``attempts`` (names) do not count against it any more. What comes later does."""
+    return _write(workspace, request="forgive", node=node, attempts=tuple(sorted(attempts)))
+
+
+def _write(workspace: Workspace, **content: Any) -> Path:
     wishes = Wishes(workspace)
     wishes.refresh()
-    request = Request(request=kind, order=wishes.order + 1, runs=dict(runs), fresh=fresh, by=getpass.getuser())
+    request = Request(order=wishes.order + 1, by=getpass.getuser(), **content)
     workspace.requests.mkdir(parents=True, exist_ok=True)
     path = workspace.requests / f"{time.time_ns()}-{uuid.uuid4().hex}.json"
-    replace_file(path, orjson.dumps(request.model_dump()))
+    replace_file(path, orjson.dumps(request.model_dump(exclude_defaults=True)))
     return path
