@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,25 @@ from dashboards.accounts import accounts
 from dashboards.charts.curves import movement_figure, shapes_figure, training_figure
 from dashboards.charts.matrix import matrix_figure
 from dashboards.charts.style import inline, rendered
-from dashboards.queries import compare
+from dashboards.latex import latex
+from dashboards.queries import Comparison, compare
+from dashboards.reports.transfer_sections import FIELDS as CONTRASTS
+from dashboards.reports.transfer_sections import records as contrast_records
+from dashboards.reports.transfer_sections import sections
 from dashboards.series import by_task, movement, shapes, training_panels
+from dashboards.sheet import Entry, Picture, Table
 from dashboards.sheet_files import Written, as_csv, templates
 from dashboards.stability import stability
+from dashboards.transfer import Additions, additions
 from jobs.durable import replace_file
-from sweeps.tables import CELL_FIELDS, Columns, cells_parquet
+from sweeps.tables import CELL_FIELDS, Columns, cells_parquet, records_parquet
 
 
 def matrix_content(root: Path, sweep: str, runs: Columns, **asked: Any) -> dict[str, Any]:
     """The content of ``report.json`` without writing or drawing anything (``report --json``)."""
     comparison = compare(root, sweep, runs, **asked)
-    return export.report_json(sweep, comparison, accounts(runs), stability(comparison))
+    content = export.report_json(sweep, comparison, accounts(runs), stability(comparison))
+    return content | added_json(additions(root, sweep, runs, comparison))
 
 
 def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any) -> Written:
@@ -34,7 +42,9 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     comparison = compare(root, sweep, runs, **asked)
     counted, stable = accounts(runs), stability(comparison)
     records = export.flat_records(comparison)
-    content = export.report_json(sweep, comparison, counted, stable)
+    added = additions(root, sweep, runs, comparison)
+    content = export.report_json(sweep, comparison, counted, stable) | added_json(added)
+    below = sections(comparison, added) if added else []
     span = page.colour_span(comparison)
     matrix = matrix_figure(comparison, comparison.primary, span)
     panels = training_panels(root, sweep, runs, comparison)
@@ -48,15 +58,59 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
         "movement": inline(movement_figure(moved)) if any(p.lines for p in moved) else None,
     }
     view = page.view(sweep, runs, comparison, counted, stable, learned, span)
-    html = templates(**page.FILTERS).get_template("report.html").render(view | {"pictures": pictures})
-    files = {
+    files: dict[str, bytes] = {}
+    shown: dict[str, str] = {}
+    for part in (part for group in below for section in group for part in section.parts):
+        if isinstance(part, Picture):
+            figure = part.draw()
+            files[f"{part.name}.svg"], files[f"{part.name}.png"] = rendered(figure, "svg"), rendered(figure, "png", 160)
+            shown[part.name] = inline(figure)
+        elif part.name:
+            files[f"{part.name}.tex"] = latex(part, f"{sweep}-{part.name}").encode()
+    files |= {
         "matrix.png": rendered(matrix, "png", dpi=180),
         "matrix.svg": rendered(matrix, "svg"),
         "cells.csv": as_csv(records, [name for name, _ in CELL_FIELDS]),
         "cells.parquet": cells_parquet(records),
         "report.json": export.as_json(content),
+        "matrix.tex": latex(matrix_table(comparison), f"{sweep}-matrix").encode(),
     }
+    if added is not None:
+        files["contrasts.csv"] = as_csv(contrast_records(added), list(CONTRASTS))
+        files["contrasts.parquet"] = records_parquet(contrast_records(added), CONTRASTS)
+    more = {"pictures": pictures, "below": below, "shown": shown, "files": sorted(files)}
+    html = templates(**page.FILTERS).get_template("report.html").render(view | more)
     for name, data in files.items():
         replace_file(out / name, data)
     replace_file(out / "index.html", html.encode())
     return Written(out / "index.html", tuple(out / name for name in files), content)
+
+
+def added_json(added: Additions | None) -> dict[str, Any]:
+    """What the JSON says beyond the matrix; empty for another comparison."""
+    if added is None:
+        return {}
+    return {
+        "specificity_index": asdict(added.index),
+        "specificity": [
+            {"column": s.against_others.column, "beaten": s.beaten, "rivals": s.rivals, "best_other": s.best_other}
+            for s in added.specific
+        ],
+        "contrasts": contrast_records(added),
+        "seed_spread": [asdict(s) for s in added.spreads],
+        "steps_to_accuracy": [asdict(s) for s in added.speeds],
+    }
+
+
+def matrix_table(comparison: Comparison) -> Table:
+    """The primary slice as a table for LaTeX: value, interval beside it, bold where decided."""
+    part = comparison.primary
+    columns = [c.name for c in comparison.columns]
+    rows = []
+    for row in [*comparison.rows, *(c for c in comparison.controls if c in part.matrix.rows)]:
+        views = [page.cell_view(part, part.matrix.cell(row, column), 1.0) for column in columns]
+        entries = [Entry(v.value + v.mark if v.value else v.reason, v.interval, kind=v.kind) for v in views]
+        rows.append((row, *entries))
+    unit = "percentage points" if part.unit == "pp" else part.unit
+    caption = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided after Holm"
+    return Table(("", *columns), tuple(rows), "l" + "r" * len(columns), caption)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dashboards.areas import areas
 from dashboards.block import analysis_block
 from dashboards.levels import Levels, column_levels
 from dashboards.words import OWN, PERCENT, level_words
@@ -22,8 +23,8 @@ from sweeps.layout import Layout, column_name, find_layout
 from sweeps.scores import measured, results_of
 from sweeps.tables import Columns, read_runs
 
-STEPS = ("T/2", "T", "2T", "final")
-"""Steps with a name, in the order of time."""
+STEPS = ("T/2", "T", "2T", "final", "area")
+"""Steps with a name, in the order of time, and the area under the curve (its mean height) behind them."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,12 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     arms = [arm for arm in dict.fromkeys(r.arm for r in results) if arm != layout.baseline]
     rows = [name for name in names if name in arms] or arms
     controls = [arm for arm in arms if arm not in rows]
+    transfer = any(name in arms for name in names)
     alpha = float(block.get("alpha", 0.05))
     slices, minimise = [], block.get("goal") == "min"
     for where in _alternatives(runs, layout):
-        for name in landmarks(runs, metric):
-            found = results_of(runs, name, replace(layout, where=where), values if name == metric else None)
+        for name, given in _measures(root, sweep, runs, metric, values, curves=transfer and where == layout.where):
+            found = results_of(runs, name, replace(layout, where=where), given)
             present = {r.arm for r in found}
             shown = [*rows, *(arm for arm in controls if arm in present)]
             found = [*found, *_unplanned(found, shown, names)]
@@ -254,6 +256,17 @@ def landmarks(runs: Columns, metric: str) -> list[str]:
     return [metric, *(name for name in named if name in runs.metrics)]
 
 
+def _measures(
+    root: Path, sweep: str, runs: Columns, metric: str, values: Mapping[str, float] | None, *, curves: bool
+) -> list[tuple[str, Mapping[str, float] | None]]:
+    """What is compared in a slice: the metric, other named steps of it, and where asked for the whole curve."""
+    found = [(name, values if name == metric else None) for name in landmarks(runs, metric)]
+    base = metric.partition("@")[0]
+    if curves and (heights := areas(root, sweep, base)):
+        found.append((f"{base}@area", heights))
+    return found
+
+
 def _alternatives(runs: Columns, layout: Layout) -> list[dict[str, str]]:
     """The main slice, then those that differ from it in one factor."""
     found = [dict(layout.where)]
@@ -267,4 +280,5 @@ def _alternatives(runs: Columns, layout: Layout) -> list[dict[str, str]]:
 def slice_name(metric: str, where: Mapping[str, str]) -> str:
     base, mark, step = metric.partition("@")
     fixed = [f"{factor} {level_words(level)}" for factor, level in where.items()]
-    return ", ".join([("final step" if step == "final" else f"step {step}") if mark else base, *fixed])
+    words = {"final": "final step", "area": "whole curve"}.get(step, f"step {step}") if mark else base
+    return ", ".join([words, *fixed])

@@ -38,10 +38,10 @@ def comparison(study: Workspace) -> Comparison:
 def test_slices_are_every_step_at_every_rate_with_the_planned_one_first(comparison: Comparison) -> None:
     assert comparison.slices[0].name == "step T, rate 1"
     assert [part.name for part in comparison.in_order] == [
-        "step T/2, rate 1", "step T, rate 1", "step 2T, rate 1", "final step, rate 1",
+        "step T/2, rate 1", "step T, rate 1", "step 2T, rate 1", "final step, rate 1", "whole curve, rate 1",
         "step T/2, rate 1/3", "step T, rate 1/3", "step 2T, rate 1/3", "final step, rate 1/3",
     ]  # fmt: skip
-    assert [part.primary for part in comparison.slices] == [True] + [False] * 7
+    assert [part.primary for part in comparison.slices] == [True] + [False] * 8
 
 
 def test_rows_are_named_after_columns_and_controls_are_apart(comparison: Comparison) -> None:
@@ -64,8 +64,8 @@ def test_stability_counts_signs_over_slices(comparison: Comparison) -> None:
     assert len(cells) == 9
     diagonal = next(cell for cell in cells if (cell.row, cell.column) == ("memorize", "memorize"))
     assert diagonal.keeps
-    assert diagonal.words == "same sign in all 8 slices"
-    assert [look.first for look in diagonal.looks] == [False] * 4 + [True] + [False] * 3
+    assert diagonal.words == "same sign in all 9 slices"
+    assert [look.first for look in diagonal.looks] == [False] * 5 + [True] + [False] * 3
     same, said = kept(cells)
     assert 0 < same <= said <= 9
 

@@ -203,3 +203,36 @@ def test_a_general_sweep_gets_a_table_of_arms(tmp_path: Path, synthetic: ModuleT
     assert sgd["interval"][0] < 1.0 < sgd["interval"][1]
     assert "units of the metric" in written.content["unit"]
     Page(written.page.read_text())
+
+
+def test_the_page_says_what_is_specific_shape_or_speed(report: Written) -> None:
+    text = report.page.read_text()
+    for title in (
+        "Is it specific to its task?", "Is it the shape, or only the gain?", "Would a better fixed activation do?",
+        "When does it help?", "Does the seed variance vanish?", "How much sooner?",
+    ):  # fmt: skip
+        assert title in text, title
+    content = report.content
+    own = {c["column"]: c for c in content["contrasts"] if c["question"] == "own less other rows"}
+    assert set(own) == set(TASKS)
+    assert own["memorize"]["verdict"] == "more"  # the made-up study gives each task's own spline an advantage
+    assert own["memorize"]["low"] > 0
+    gelu = {c["column"]: c for c in content["contrasts"] if c["question"] == "own less random_spline"}
+    assert gelu["memorize"]["verdict"] == "more"
+    fixed = [c for c in content["contrasts"] if c["question"].startswith("own less best fixed")]
+    assert len(fixed) == len(TASKS)
+    assert 0 < content["specificity_index"]["value"] < 1
+    assert {s["column"] for s in content["seed_spread"]} == set(TASKS)
+    sooner = {s["column"]: s for s in content["steps_to_accuracy"]}
+    assert sooner["memorize"]["ratio"] > 1
+    assert not sooner["memorize"]["decides"]
+    assert "deciding nothing" in text
+
+
+def test_the_whole_curve_is_a_slice_and_the_matrix_is_latex(report: Written) -> None:
+    assert "whole curve, rate 1" in [part["slice"] for part in report.content["other_slices"]]
+    tex = report.file("matrix.tex").read_text()
+    assert tex.count(r"\\") == 1 + len(TASKS) + 5
+    assert r"\textbf{" in tex
+    table = read_parquet(report.file("contrasts.parquet"))
+    assert table.num_rows == len(report.content["contrasts"])
