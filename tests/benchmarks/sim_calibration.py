@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,9 @@ DESIGNS = {"1v3": (1, 3), "3v3": (3, 3), "6v6": (6, 6)}
 SHIFT = {"1v3": 20.0, "3v3": 4.0, "6v6": 4.0}
 SPREADS = ("equal", "arm x3", "base x3")
 LAWS = ("normal", "t3")
-NULLS, SHIFTED, MATRICES = 8000, 2000, 400
+NULLS, SHIFTED, MATRICES, MOVED = 8000, 2000, 400, 40
+SMALL = 1e-4
+"""One sigma of the matrix's accuracies, small enough for them to stay within [0, 1]."""
 DOCS = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
@@ -196,21 +198,20 @@ def matrix_error(rng: np.random.Generator, spread: str, law: str) -> tuple[float
     """Family-wise error of an 8 x 8 null matrix (2 searches x 3 seeds, 3 baseline seeds), and power on its diagonal."""
     tasks = [f"t{i}" for i in range(8)]
     false = hits = 0
-    for _ in range(MATRICES):
+    for draws in range(MATRICES):
         results = []
         for task in tasks:
             arms, base = draw(rng, 1, "6v6", spread, law, searches=2)
-            results += [Result("base", task, s, None, float(0.5 + 0.01 * base[0, s])) for s in range(3)]
+            results += [Result("base", task, s, None, 0.5 + SMALL * float(base[0, s])) for s in range(3)]
             for i, arm in enumerate(tasks):
-                results += [Result(arm, task, k % 3, k // 3, float(0.5 + 0.01 * arms[0, i, k])) for k in range(6)]
+                results += [Result(arm, task, k % 3, k // 3, 0.5 + SMALL * float(arms[0, i, k])) for k in range(6)]
         found = transfer_matrix(results, baseline="base", columns=tasks, rows=tasks)
         false += any(c.decided for c in found.cells)
-        moved = [
-            r if r.arm != r.task else Result(r.arm, r.task, r.seed, r.search, (r.value or 0) + 0.08) for r in results
-        ]
-        shifted = transfer_matrix(moved, baseline="base", columns=tasks, rows=tasks)
-        hits += sum(shifted.cell(t, t).decided for t in tasks)
-    return false / MATRICES, hits / MATRICES / len(tasks)
+        if draws < MOVED:
+            moved = [replace(r, value=(r.value or 0) + 8 * SMALL) if r.arm == r.task else r for r in results]
+            shifted = transfer_matrix(moved, baseline="base", columns=tasks, rows=tasks)
+            hits += sum(shifted.cell(t, t).decided for t in tasks)
+    return false / MATRICES, hits / MOVED / len(tasks)
 
 
 def tables(progress: Callable[[str], None]) -> str:
