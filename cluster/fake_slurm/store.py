@@ -85,8 +85,10 @@ class Store:
         with open(self.directory / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             state = json.loads(self.path.read_bytes())
-            yield state
-            self._write(state)
+            try:
+                yield state
+            finally:  # a refusal leaves its traces too
+                self._write(state)
 
 
 def now(state: dict[str, Any]) -> float:

@@ -131,6 +131,12 @@ class Limits:
         self._learned = (max(1, fits), self._clock() + LEARNED_FOR_S)
         self.throttled = name
 
+    def fits(self, queued: int) -> None:
+        """The site took jobs; ``queued`` of ours are there now. What was learned may be too strict (the limit may be
+        shared, or the room was taken by others), so it is felt out again."""
+        if self._learned is not None:
+            self._learned = (max(self._learned[0], 2 * queued), self._learned[1])
+
     def ceiling(self) -> int:
         """Most jobs of ours that may be queued or running."""
         most = self._most

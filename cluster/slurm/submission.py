@@ -27,7 +27,6 @@ from cluster.slurm.profile import Profile
 
 QUIET_S = 30.0
 """After an unclear answer nothing is submitted again for so long: a slow controller shows by then what it took."""
-THROTTLE_DELAY_S = 30.0
 
 Render = Callable[[Path, dict[str, Any], str, Sequence[str]], str]
 """(folder, parameters, shell body, set-up lines) -> text of a batch script. Raises ValueError on a wrong parameter."""
@@ -100,6 +99,7 @@ class Submitter:
         self._render = render
         self._clock = clock
         self._backoff = Backoff(5.0, 300.0, steady)
+        self._throttles = Backoff(4.0, 60.0, steady)
         self.exclude: frozenset[str] = frozenset()
         """Nodes that jobs are to avoid."""
 
@@ -123,6 +123,7 @@ class Submitter:
             array = self._next(directory, requests, covered, max(1, room), queued + len(ids))
             ids |= {array.first + task: f"{array.job}_{task}" for task in range(array.count)}
             covered = array.first + array.count
+            self._limits.fits(queued + len(ids))
         return [ids[index] for index in range(len(requests))]
 
     def _settle(self, directory: Path, array: Array, requests: Sequence[LaunchRequest]) -> str:
@@ -205,6 +206,7 @@ class Submitter:
         if not lines:
             return None
         self._backoff.succeeded()
+        self._throttles.succeeded()
         return lines[-1].partition(";")[0]
 
     def _failure(self, answer: Answer, directory: Path, first: int) -> Exception:
@@ -217,11 +219,11 @@ class Submitter:
             return PermanentError(f"sbatch refused {directory.name}: {answer.err.strip() or answer.trouble}")
         if kind is Refused.LIMIT:
             name = limit_name(answer)
-            return TemporaryError(f"throttled by the scheduler ({name}); the rest follows", THROTTLE_DELAY_S)
+            return TemporaryError(f"throttled by the scheduler ({name}); the rest follows", self._throttles.failed())
         return TemporaryError(f"sbatch: {answer.trouble}", max(1.0, self._backoff.failed()))
 
     def _throttle(self, done: int, wanted: int) -> None:
         name = self._limits.throttled or "submit limit"
         raise TemporaryError(
-            f"throttled by the scheduler ({name}): {done} of {wanted} jobs handed over", THROTTLE_DELAY_S
+            f"throttled by the scheduler ({name}): {done} of {wanted} jobs handed over", self._throttles.failed()
         )
