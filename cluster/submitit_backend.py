@@ -19,6 +19,7 @@ from cluster.slurm.commands import Commands
 from cluster.slurm.limits import Limits, Refused, refused
 from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, account_rows, queue_rows, split_id
 from cluster.slurm.profile import Profile, load_profile
+from cluster.slurm.reservations import Calendar
 from cluster.slurm.states import look_up, waiting
 from cluster.slurm.submission import Submitter, read_arrays
 from cluster.slurm.watch import GONE_AFTER_S, RUNAWAY_AFTER_S, Watcher
@@ -92,6 +93,7 @@ class SlurmBackend:
             self.profile,
             look_up=self._array_job,
             render=render,
+            left_minutes=Calendar(self.commands, clock).left_minutes,
             clock=wall,
             steady=clock,
         )

@@ -24,6 +24,7 @@ from cluster.slurm.batches import array_name, comment_of
 from cluster.slurm.commands import Answer, Backoff, Commands
 from cluster.slurm.limits import Limits, Refused, is_array_refusal, limit_name, refused
 from cluster.slurm.profile import Profile
+from cluster.slurm.reservations import fit
 
 QUIET_S = 30.0
 """After an unclear answer nothing is submitted again for so long: a slow controller shows by then what it took."""
@@ -78,6 +79,7 @@ class Submitter:
     Args:
         look_up: finds an array by its name, for intents without an answer.
         render: makes the script's text.
+        left_minutes: until a maintenance, None for none.
         clock: wall clock, seconds; ``steady``: monotonic seconds.
     """
 
@@ -89,6 +91,7 @@ class Submitter:
         *,
         look_up: LookUp,
         render: Render,
+        left_minutes: Callable[[], float | None] = lambda: None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -97,6 +100,7 @@ class Submitter:
         self._profile = profile
         self._look_up = look_up
         self._render = render
+        self._left_minutes = left_minutes
         self._clock = clock
         self._backoff = Backoff(5.0, 300.0, steady)
         self._throttles = Backoff(4.0, 60.0, steady)
@@ -185,6 +189,8 @@ class Submitter:
         resources = requests[first].resources
         profile = self._profile
         asked = script.parameters(resources, profile)
+        if asked["time"] is not None:
+            asked["time"] = fit(asked["time"], self._left_minutes())
         if self.exclude:
             own = [asked["exclude"]] if asked.get("exclude") else []
             asked["exclude"] = ",".join([*own, *sorted(self.exclude)])
