@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +107,17 @@ class SlurmBackend:
         """What a person should read once."""
         return self.watcher.notices
 
-    def exclude(self, nodes: Sequence[str]) -> None:
+    def exclude(self, nodes: Iterable[str]) -> None:
         """Later jobs avoid these nodes."""
         self._submitter.exclude = frozenset(nodes)
+
+    def machines(self) -> frozenset[str]:
+        """Names of all nodes there are.
+
+        Raises:
+            TemporaryError: the controller does not answer.
+        """
+        return frozenset(self._look("sinfo", "-h", "-N", "-o", "%N").split())
 
     # Submitting and finding
 

@@ -183,6 +183,5 @@ def _check(entry: Mapping[str, Any], got: Mapping[str, Any], token: str) -> None
     if entry["claim"]:
         attempt = Attempt.load(Path(entry["claim"]).parent)
         if attempt.claimed is None and read(attempt.path / "closed.json") is None:
-            attempt.ended = {"allocation": dict(got), "job": token}
-            attempt.close("failed", failure, message)
+            attempt.close("failed", failure, message, node=got["node"], allocation=dict(got), job=token)
     raise Stop(message, code)

@@ -126,13 +126,14 @@ class Attempt:
         members = (self.launch or {}).get("members", ())
         return [m["run"] for m in members if not m.get("done") and m["run"] not in self.finished]
 
-    def close(self, outcome: str, failure: str | None, message: str) -> None:
+    def close(self, outcome: str, failure: str | None, message: str, **evidence: Any) -> None:
         """Say that it is over, unless somebody did before us; what stands is read back."""
         try:
             size = (self.path / "facts.jsonl").stat().st_size
         except FileNotFoundError:
             size = 0
-        evidence = {"exit": self.ended} if self.ended else {}
+        if self.ended:
+            evidence["exit"] = self.ended
         record = {
             "time": time.time(), "by": "shim", "outcome": outcome, "failure": failure, "message": message,
             "step": self.step, "evidence": evidence, "facts_bytes": size,

@@ -91,7 +91,9 @@ def parameters(resources: Resources, profile: Profile) -> dict[str, Any]:
         if option in OWNED:
             raise PermanentError(f"resource {key!r} is an sbatch option that the orchestrator sets itself")
         name = option.replace("-", "_")
-        if name in found:
+        if name == "exclude" and found["exclude"]:
+            found["exclude"] += f",{value}"
+        elif name in found:
             found[name] = value
         else:
             further[option] = value
