@@ -147,7 +147,7 @@ class FakeSlurm:
             state, moment = engine.state, engine_now(engine)
             lost = [job for job in state["jobs"] if moment - job["submit"] < forget_s and not job["runs"]]
             if lost:
-                state["next_id"] = min(int(job["spec"]) for job in lost)
+                state["next_id"] = min(job["array"] or job["raw"] for job in lost)
             for job in lost:
                 job.update(purged=True, state="LOST" if job["state"] == "RUNNING" else "FORGOTTEN")
                 job["runs"] = [{**_row(job), "seen": moment}]

@@ -199,7 +199,7 @@ class Engine:
         return [gpu for gpu in range(self.state["nodes"][node]["gpus"]) if gpu not in taken][:count]
 
     def _execute(self, job: Job, spec: dict[str, Any]) -> None:
-        job["token"] = f"{job['raw']}.{job['restarts']}"
+        job["token"] = f"{job['raw']}.{job['restarts']}.{job['spec']}"
         env = {**spec["env"], **self.environment(job, spec)}
         options = spec["options"]
         output = self._path(options.get("output", "slurm-%j.out" if job["task"] is None else "slurm-%A_%a.out"), job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -79,14 +80,15 @@ def _accept(store: Store, state: State, options: dict[str, Any], text: str) -> i
     state["next_id"] += 1
     if "test-only" in options:
         return number
-    script = store.directory / "scripts" / str(number)
+    key = str(len(state["specs"]) + 1)  # not the id: that may be given again
+    script = store.directory / "scripts" / key
     script.write_text(text)
     spec["script"] = str(script)
-    state["specs"][str(number)] = spec
+    state["specs"][key] = spec
     held = "JobHeldUser" if "hold" in options else ""
     array = None if tasks == [None] else number
     for task in tasks:
-        state["jobs"].append(new_job(number, str(number), now(state), array, task, held))
+        state["jobs"].append(new_job(number, key, now(state), array, task, held))
     return number
 
 
@@ -134,4 +136,12 @@ def srun(words: Sequence[str]) -> int:
             "SLURMD_NODENAME": nodes[rank // each],
         }
         children.append(subprocess.Popen(command, env=env))
-    return max(child.wait() for child in children)
+
+    def forward(number: int, _frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, forward)
+    codes = [child.wait() for child in children]
+    return max(code if code >= 0 else 128 - code for code in codes)

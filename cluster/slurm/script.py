@@ -18,6 +18,7 @@ from cluster.slurm.profile import OWNED, Profile, sbatch_options
 
 CHECKPOINTED = 75
 PORT_CLASH = 79
+LEAD = "lead_s"
 WARNING = "USR2"
 PREEMPTION_PATIENCE_S = 300
 
@@ -87,6 +88,8 @@ def parameters(resources: Resources, profile: Profile) -> dict[str, Any]:
     if profile.reservation is not None:
         further["reservation"] = profile.reservation
     for key, value in resources.extra:
+        if key == LEAD:
+            continue
         option = key.replace("_", "-").removeprefix("--")
         if option in OWNED:
             raise PermanentError(f"resource {key!r} is an sbatch option that the orchestrator sets itself")
@@ -114,9 +117,11 @@ def own_options(directory: Path, first: int, count: int, lead_s: int) -> dict[st
 
 
 def lead(resources: Resources, profile: Profile) -> int:
-    """Seconds before the time limit at which the job is warned; at most half of a short limit."""
+    """Seconds before the time limit at which the job is warned: what the run asks for (``extra: {lead_s: ...}``, from
+    measured saves), else the profile's; at most half of a short limit."""
     minutes = resources.minutes if resources.minutes is not None else profile.minutes
-    return profile.lead_s if not minutes else max(1, min(profile.lead_s, minutes * 30))
+    wanted = int(dict(resources.extra).get(LEAD, profile.lead_s))
+    return wanted if not minutes else max(1, min(wanted, minutes * 30))
 
 
 def launcher(profile: Profile) -> list[str]:

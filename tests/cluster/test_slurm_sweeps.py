@@ -5,11 +5,19 @@ The same cases on the real one: tests/slurm/test_real_slurm.py.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import orjson
+
+from cluster.backend import LaunchRequest, Resources
+from cluster.batch_file import batch_payload
 from cluster.fake_slurm.control import FakeSlurm
+from jobs.durable import replace_file
 from jobs.facts import read_closed
 
 
@@ -57,10 +65,71 @@ def test_a_time_limit_is_requeued_by_the_batch_shell(proof: ModuleType, slurm: F
 
 
 def wait_for(what: Any, slurm: FakeSlurm, seconds: float = 40.0) -> None:
-    import time
-
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, slurm.jobs()
         slurm.tick()
         time.sleep(0.1)
+
+
+def test_two_live_copies_and_only_one_writes(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=60)
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    slurm.fail_node(slurm.jobs()[f"{sweep.array()}_0"]["nodes"][0], processes_live=True)
+    sweep.finish(loop)
+    assert "lost" in [outcome for _, outcome, _ in closings(sweep)]
+
+
+def test_a_controller_that_forgets_what_it_accepted(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.switch(execute=False)
+    sweep = proof.Sweep(tmp_path / "s", packs=2, steps=4, step_seconds=0.0)
+    loop = sweep.start()
+    slurm.crash_controller()
+    slurm.switch(execute=True)
+    sweep.finish(loop)
+
+
+def test_scancel_by_hand_of_a_running_and_of_a_pending_element(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=6, members=1, steps=15, resources={"cpus": 16})
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() >= 2)
+    array = sweep.array()
+    for task in (0, 5):
+        subprocess.run(["scancel", f"{array}_{task}"], check=True)
+    sweep.finish(loop)
+
+
+def test_four_ranks_are_warned_and_the_shell_asks_once(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    """Complaint 3.02: every rank leaves with the agreed code; none of them asks for a requeue."""
+    place = tmp_path / "run"
+    place.mkdir()
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGUSR2, lambda n, f: sys.exit(75))\n"
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])\n"
+        "print('up', os.environ['RANK'], os.environ.get('SLURM_RESTART_COUNT', '0'), flush=True)\n"
+        "time.sleep(0 if os.environ.get('SLURM_RESTART_COUNT') else 60)\n"
+    )
+    request = LaunchRequest(
+        "orc-p1-a1",
+        (sys.executable, "-P", "-c", code),
+        str(place),
+        str(place / "log.txt"),
+        str(place / "exit.json"),
+        resources=Resources(cpus=2, gpus=2, nodes=2, minutes=1),
+    )
+    directory = tmp_path / "submissions" / "b1"
+    directory.mkdir(parents=True)
+    replace_file(directory / "batch.json", orjson.dumps(batch_payload("b1", [request])))
+    backend = proof.Sweep(tmp_path / "s").backend()
+    (handle,) = backend.submit(str(directory), [request])
+    logs = [place / "log.txt", *(place / f"log.txt.rank{rank}" for rank in range(1, 4))]
+    wait_for(lambda: all(log.exists() and "up" in log.read_text() for log in logs), slurm)
+    slurm.advance(35)
+    wait_for(lambda: slurm.jobs()[handle.id]["state"] == "COMPLETED", slurm)
+    assert slurm.jobs()[handle.id]["restarts"] == 1
+    assert [log.read_text().split() for log in logs] == [["up", str(r), "0", "up", str(r), "1"] for r in range(4)]
+    assert slurm.calls["scontrol"] >= 1

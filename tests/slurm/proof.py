@@ -90,8 +90,8 @@ class Sweep:
             self.profile,
             submissions=self.workspace.submissions,
             commands=commands,
-            gone_after_s=8.0,
-            runaway_after_s=20.0,
+            gone_after_s=5.0,
+            runaway_after_s=10.0,
         )
 
     def loop(self, backend: Any = None, policy: Policy | None = None) -> Loop:
