@@ -232,6 +232,12 @@ class Board:
         """A person has said something about one of its runs; that goes before caution."""
         return bool(self.wishes) and any(run in self.wishes for run in self.desired.packs[pack].runs)
 
+    def paused(self, now: float) -> Iterator[tuple[DesiredPack, int]]:
+        """Packs whose next try may not begin yet, and how many runs they hold."""
+        for pack in self._delayed:
+            if self.verdicts[pack].not_before > now and pack in self._sizes:
+                yield self.desired.packs[pack], self._sizes[pack]
+
     def next_delay(self, now: float) -> float | None:
         """Seconds until the next retry may begin; None where none waits for its time."""
         times = [self.verdicts[pack].not_before - now for pack in self._delayed]

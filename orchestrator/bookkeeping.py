@@ -10,13 +10,13 @@ from typing import Any
 from jobs.facts import FailureClass
 from jobs.workspace import Workspace
 from orchestrator.board import Board
-from orchestrator.cost import cost_of, devices_of
+from orchestrator.cost import LEAST_S, cost_of, devices_of, unit_of
 from orchestrator.history import AttemptView
 from orchestrator.index import Index, verdicts_from, verdicts_to, views_from
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.verdicts import RunVerdict
-from orchestrator.waiting import waiting
+from orchestrator.waiting import Outlook
 from orchestrator.workspace_id import ensure_workspace_id, packs_on_disk
 
 
@@ -85,7 +85,9 @@ class Ledger:
         self._batches = set(batches)
         return batches
 
-    def write(self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy) -> str:
+    def write(
+        self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy, outlook: Outlook
+    ) -> str:
         """Store what changed in this pass. Returns "" or why it could not be stored (it is kept for the next pass)."""
         if self._index is None:
             board.dirty.clear()
@@ -107,13 +109,15 @@ class Ledger:
                 "devices": devices,
             }
             packs.append((pack, verdict.settled, body))
-        reasons = waiting(board)
         sweeps = {
             sweep: {
                 "digest": board.desired.digests[sweep],
                 "counts": {str(state): n for state, n in board.counts[sweep].items() if n},
-                "cost": dict(self._totals.get(sweep, {})),
-                "waiting": reasons.get(sweep, {}),
+                "cost": {name: s for name, s in self._totals.get(sweep, {}).items() if s > LEAST_S},
+                "unit": unit_of(board.desired.packs[pack].resources for pack in board.desired.packs_of[sweep]),
+                "waiting": outlook.waiting.get(sweep, {}),
+                "queued": outlook.queued.get(sweep, {}),
+                "trouble": outlook.trouble,
                 "broken": broken({r: v for r, v in board.failed.items() if r in board.desired.runs_of[sweep]}),
                 "time": now,
             }

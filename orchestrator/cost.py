@@ -4,7 +4,7 @@ A pack that asks for GPUs costs its GPUs for as long as it holds them; any other
 is shared by the members that train in it, second by second, so that the shares of a pack add up to what it took.
 
     useful        kept: it is in a result, or in a checkpoint that a run still goes on from
-    startup       from the start of the process to the first step, of attempts that came so far
+    startup       from its claim to the first step, of attempts that came so far
     unsaved       of attempts that live: since the last checkpoint
     <class>       lost to a failure of this class: what an attempt did after its last checkpoint, all of an attempt that
                   never began, and what was kept for a run that failed or was cancelled for good or began afresh
@@ -13,7 +13,7 @@ is shared by the members that train in it, second by second, so that the shares 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,6 +25,15 @@ from orchestrator.verdicts import RunVerdict
 
 USEFUL, STARTUP, UNSAVED = "useful", "startup", "unsaved"
 NO_LOSS = (USEFUL, STARTUP, UNSAVED)
+
+
+LEAST_S = 0.0005
+"""Less is what rounding leaves."""
+
+
+def unit_of(resources: Iterable[Mapping[str, Any]]) -> str:
+    """What a device is called where packs with these resources are added up."""
+    return "GPU" if any(of.get("gpus") for of in resources) else "slot"
 
 
 def devices_of(resources: Mapping[str, Any]) -> int:
@@ -51,8 +60,10 @@ def shares_of(view: AttemptView) -> list[Spent]:
     """What an attempt took, shared by the members it carried. A second belongs to those that train in it equally; the
     time after the last of them has finished, and the startup, to all."""
     kept, lost = view.seconds
-    took = float((view.ended or {}).get("seconds", 0.0))
-    startup = max(0.0, took - kept - lost)
+    if view.started is None:
+        startup = view.lasted or 0.0
+    else:
+        startup = 0.0 if view.claimed is None else max(0.0, view.started - view.claimed)
     shares = {run: [0.0, 0.0] for run in view.carried}
     if view.started is not None and kept + lost > 0:
         begin, until = view.started, view.started + kept

@@ -23,6 +23,7 @@ from orchestrator.index import Index, discard, filesystem_of, refuse_network
 from orchestrator.policy import default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import package_folders
+from orchestrator.waiting import Outlook, waiting
 from orchestrator.workspace_id import workspace_id
 
 LOW_DISK = 5e9
@@ -68,7 +69,7 @@ def rebuild(space: Workspace) -> int:
         launched = [pack for pack in board.order if space.attempts(pack)]
         for pack in launched:
             board.take_up(pack, now)
-        ledger.write(board, wishes, frozenset(), now, policy)
+        ledger.write(board, wishes, frozenset(), now, policy, Outlook(waiting(board)))
         return len(launched)
     finally:
         index.close()

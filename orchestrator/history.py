@@ -74,8 +74,10 @@ class AttemptView:
     offset: int = 0
     claim: str | None = None
     """Token of the job that executes it: ``<name>/<id>/<restarts>``."""
+    claimed: float | None = None
+    """When a worker claimed it, by its clock (as all times down to ``last``)."""
     started: float | None = None
-    """Time of the started fact, by the worker's clock (as all times here)."""
+    """Time of the started fact."""
     host: str = ""
     placed: str = ""
     """Its machine as the scheduler calls it, "" while it has not said."""
@@ -144,6 +146,13 @@ class AttemptView:
         kept = self.last if self.closed and self.closed.outcome == "completed" else self.kept or self.started
         return max(0.0, kept - self.started), max(0.0, self.last - kept)
 
+    @property
+    def lasted(self) -> float | None:
+        """Seconds from its claim to its end, or of its command; None while nobody knows."""
+        if self.closed is not None and self.closed.by == "worker" and self.claimed is not None:
+            return max(0.0, self.closed.time - self.claimed)
+        return None if self.ended is None else self.ended.get("seconds")
+
     def executor(self, backend: str) -> JobHandle | None:
         """The job to ask about: the one that claimed the attempt, else the one that was answered."""
         if self.claim is not None and self.claim.count("/") >= 2:
@@ -163,7 +172,8 @@ class AttemptView:
         closed = read_closed(place.closed) if place.closed.name in names else None
         if self.claim is None and place.claimed.name in names:
             claimed = read_claimed(place.claimed)
-            self.claim = claimed.job if claimed else None
+            if claimed is not None:
+                self.claim, self.claimed = claimed.job, claimed.time
             changed = True
         if closed is not None and closed.facts_bytes is not None and closed.facts_bytes < self.offset:
             self._forget_facts()  # we had read on past the end of what counts

@@ -28,7 +28,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView, run_end_from
 from orchestrator.verdicts import RunVerdict
 
-SCHEMA = "2"
+SCHEMA = "4"
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "afs"}
     | {"fuse.sshfs", "glusterfs", "fuse.glusterfs", "orangefs", "pvfs2", "panfs", "ncpfs", "9p"}

@@ -29,7 +29,7 @@ from orchestrator.observe import Observer
 from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
 from orchestrator.snapshot import take_snapshot
-from orchestrator.waiting import waiting
+from orchestrator.waiting import Outlook, queued, throttle, waiting
 from orchestrator.workspace_id import workspace_id
 
 PATIENCE = 5
@@ -114,6 +114,7 @@ class Loop:
         self._index = open_index(workspace) if index else None
         self._wishes = Wishes(workspace)
         self._plans = _Plans()
+        self._outlook = Outlook()
         self._actor = Actor(
             workspace,
             backend,
@@ -187,17 +188,26 @@ class Loop:
         self._changed = False
         now = self._clock()
         unwritten = ""
-        if changed:
-            unwritten = self._ledger.write(self.board, self._wishes, self._observer.known, now, self.policy)
+        outlook = self._outlook_at(now, free - acted.launched, (*seen.trouble, *acted.trouble))
+        if changed or outlook != self._outlook:
+            known = self._observer.known
+            unwritten = self._ledger.write(self.board, self._wishes, known, now, self.policy, outlook)
+        self._outlook = outlook
         return TickReport(
             counts={sweep: dict(counts) for sweep, counts in self.board.counts.items()},
-            waiting=waiting(self.board),
+            waiting=outlook.waiting,
             in_flight=len(self.board.live),
             acted=acted,
-            trouble=[*seen.trouble, *acted.trouble, *([unwritten] if unwritten else [])],
+            trouble=[*outlook.trouble, *([unwritten] if unwritten else [])],
             changed=changed,
             done=self.board.idle,
         )
+
+    def _outlook_at(self, now: float, free: int, trouble: tuple[str, ...]) -> Outlook:
+        paused = now < max(self._actor.not_before, self._observer.not_before)
+        limit = self.policy.max_in_flight
+        slot = throttle(free, len(self.board.live), limit, backend=self._backend.name, paused=paused)
+        return Outlook(waiting(self.board, now, slot), queued(self.board), trouble)
 
     def _keep_away(self) -> None:
         """Tell the backend which machines to avoid, where it can be told. (Optional: ``exclude(nodes)``, and

@@ -71,7 +71,7 @@ def mishap_of(pack: str, shape: str, view: AttemptView, policy: Policy) -> Misha
     closed = view.closed
     if closed is None or closed.failure is None or not view.node:
         return None
-    took = (view.ended or {}).get("seconds")
+    took = view.lasted
     soft = (
         closed.failure in SOFT
         and not view.moved

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobs.checkpoint import Checkpoint, list_checkpoints
 from jobs.spec import RunSpec
 from jobs.workspace import Workspace
 from orchestrator.desired import Desired, read_desired
@@ -50,7 +51,7 @@ class RunView:
 
     Attributes:
         verdict: its state, and why.
-        checkpoints: complete or not, oldest first; shared by the members of the pack.
+        checkpoints: with their verdicts, newest first; shared by the members of the pack.
         inputs: name -> (run, product, state of that run).
         products: name -> path.
     """
@@ -63,7 +64,7 @@ class RunView:
     members: Sequence[str]
     verdict: RunVerdict
     attempts: Sequence[AttemptShown] = ()
-    checkpoints: Sequence[Path] = ()
+    checkpoints: Sequence[Checkpoint] = ()
     inputs: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     products: Mapping[str, Path] = field(default_factory=dict)
 
@@ -111,7 +112,6 @@ def run_view(workspace: Workspace, prefix: str, policy: Policy | None = None) ->
     if verdict.end is not None:
         place = workspace.attempt(pack.id, verdict.attempt)
         products = {name: place.path / path for name, (path, _) in verdict.end.products.items()}
-    folder = workspace.attempt(pack.id, 1).checkpoints
     return RunView(
         run,
         RunSpec(wanted.cell.runner, wanted.cell.config, wanted.seed, wanted.inputs),
@@ -121,7 +121,7 @@ def run_view(workspace: Workspace, prefix: str, policy: Policy | None = None) ->
         pack.runs,
         verdict,
         [_shown(workspace, pack.id, run, view) for view in views if run in view.carried],
-        sorted(folder.glob("step-*"), key=lambda p: (len(p.name), p.name)) if folder.exists() else [],
+        list_checkpoints(workspace.pack(pack.id)),
         inputs,
         products,
     )

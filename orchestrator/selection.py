@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.checkpoint import list_checkpoints
-from jobs.facts import FailureClass
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.desired import Desired, read_desired
+from orchestrator.broken import check_classes
+from orchestrator.desired import Desired, DesiredPack, read_desired
 from orchestrator.errors import OrchestratorError
-from orchestrator.history import AttemptView, read_view
+from orchestrator.history import AttemptView
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
 from orchestrator.run_view import find_run
+from orchestrator.survey import brought_up_to_date
 from orchestrator.verdicts import RunVerdict, judge_pack
 
 
@@ -35,57 +35,76 @@ class Chosen:
 
     Attributes:
         attempts: number of its pack's newest attempt, 0 for none.
-        checkpoint: step of the newest whole checkpoint of its pack, 0 for none.
         steps: its last step, 0 where the plan does not say.
         seconds_per_step: wall time of one step of its whole pack, where an attempt measured it.
+        checkpoint_bytes: of one checkpoint of this run, as the plan estimates it.
     """
 
     run: str
-    pack: str
+    pack: DesiredPack
     verdict: RunVerdict
     labels: Mapping[str, Any]
     attempts: int
-    checkpoint: int
     steps: int
     seconds_per_step: float | None
+    checkpoint_bytes: int = 0
 
 
-def select(space: Workspace, wanted: Selection, states: Sequence[RunState]) -> list[Chosen]:
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, in the plan's order, and the wishes that stood then."""
+
+    runs: Sequence[Chosen]
+    wishes: Wishes
+    policy: Policy
+
+    @property
+    def packs(self) -> dict[str, list[Chosen]]:
+        """Chosen runs by pack."""
+        found: dict[str, list[Chosen]] = {}
+        for one in self.runs:
+            found.setdefault(one.pack.id, []).append(one)
+        return found
+
+
+def select(space: Workspace, wanted: Selection, states: Sequence[RunState]) -> Choice:
     """Runs that ``wanted`` names and that are in one of ``states``, in the plan's order.
 
     Raises:
         OrchestratorError: an id or a failure class that does not exist, or a label that no run has.
     """
-    for failure in wanted.failures:
-        if failure not in [str(known) for known in FailureClass]:
-            known = ", ".join(FailureClass)
-            raise OrchestratorError(f"there is no failure class {failure!r}; choose from: {known}")
+    check_classes(wanted.failures)
     desired = read_desired(space)
     runs = _named(desired, wanted)
     wishes = Wishes(space)
     wishes.refresh()
     chosen: list[Chosen] = []
-    packs = dict.fromkeys(desired.pack_of[run] for run in runs)
     policy = Policy()
-    for pack in packs:
-        members = desired.packs[pack].runs
-        views = [v for place in space.attempts(pack) if (v := read_view(place, 0.0)) is not None]
-        verdicts = judge_pack(members, views, wishes.of, policy).runs
-        checkpoint: int | None = None
-        for run in members:
+    for pack in desired.packs.values():
+        if runs.isdisjoint(pack.runs):
+            continue
+        views = brought_up_to_date(space, pack.id, [], 0.0)
+        verdicts = judge_pack(pack.runs, views, wishes.of, policy).runs
+        for run in pack.runs:
             verdict = verdicts[run]
             if run not in runs or verdict.state not in states:
                 continue
             if wanted.failures and str(verdict.failure) not in wanted.failures:
                 continue
-            if checkpoint is None:
-                checkpoint = _newest_checkpoint(space, pack)
             cell = desired.runs[run].cell
-            labels = {**cell.labels, **desired.runs[run].labels}
-            number = views[-1].number if views else 0
-            steps = int(cell.shape.get("steps", 0))
-            chosen.append(Chosen(run, pack, verdict, labels, number, checkpoint, steps, _pace(views)))
-    return chosen
+            chosen.append(
+                Chosen(
+                    run,
+                    pack,
+                    verdict,
+                    {**cell.labels, **desired.runs[run].labels},
+                    views[-1].number if views else 0,
+                    int(cell.shape.get("steps", 0)),
+                    _pace(views),
+                    int(cell.shape.get("checkpoint_bytes", 0)),
+                )
+            )
+    return Choice(chosen, wishes, policy)
 
 
 def _named(desired: Desired, wanted: Selection) -> set[str]:
@@ -99,11 +118,6 @@ def _named(desired: Desired, wanted: Selection) -> set[str]:
             raise OrchestratorError(f"no run has a label {name!r}; there are: {', '.join(known) or 'none'}")
         runs = {run for run, labels in labelled.items() if str(labels.get(name)) == value}
     return runs & desired.pack_of.keys()
-
-
-def _newest_checkpoint(space: Workspace, pack: str) -> int:
-    found = list_checkpoints(space.pack(pack))
-    return max((checkpoint.step for checkpoint in found if checkpoint.complete), default=0)
 
 
 def _pace(views: Sequence[AttemptView]) -> float | None:

@@ -23,7 +23,7 @@ from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.bookkeeping import broken
 from orchestrator.clock import host_clock
-from orchestrator.cost import cost_of, devices_of
+from orchestrator.cost import LEAST_S, cost_of, devices_of, unit_of
 from orchestrator.desired import plan_digest, read_desired
 from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView, split_name
@@ -70,7 +70,9 @@ class SweepStatus:
         live: packs that are running or queued.
         waiting: why pending runs wait -> runs.
         broken: failed runs by class: ``{"failure", "message", "runs", "example"}``.
-        cost: seconds of work: ``useful``, and per failure class what was lost to it.
+        cost: seconds of a device (``unit``: GPU or slot) by what became of them (``orchestrator.cost``).
+        queued: why the scheduler lets jobs wait -> packs, as a loop of this host last saw it.
+        trouble: what the scheduler would not do or say then.
         seen: when a loop last wrote the index, on this host's clock; None where there is no index.
     """
 
@@ -80,6 +82,9 @@ class SweepStatus:
     waiting: Mapping[str, int] = field(default_factory=dict)
     broken: Sequence[Mapping[str, Any]] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "slot"
+    queued: Mapping[str, int] = field(default_factory=dict)
+    trouble: Sequence[str] = ()
     seen: float | None = None
 
     @property
@@ -131,6 +136,7 @@ def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus
         waiting(board)[sweep],
         broken(board.failed),
         dict(cost),
+        unit_of(pack.resources for pack in board.desired.packs.values()),
     )
 
 
@@ -164,7 +170,10 @@ def _from_index(workspace: Workspace, sweep: str, policy: Policy, index: Index, 
         live,
         body["waiting"],
         body["broken"],
-        {name: seconds for name, seconds in cost.items() if seconds > 0},
+        {name: seconds for name, seconds in cost.items() if seconds > LEAST_S},
+        body["unit"],
+        body["queued"],
+        body["trouble"],
         body["time"],
     )
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from jobs.checkpoint import KEEP
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.cli.common import confirm, resolve_sweep
-from orchestrator.cli.units import hours
+from orchestrator.cli.units import clip, hours, plural, size
+from orchestrator.cost import devices_of, unit_of
 from orchestrator.requests import write_request
-from orchestrator.selection import Chosen, Selection, select
+from orchestrator.resume import Resume
+from orchestrator.selection import Choice, Chosen, Selection, select
 
 ASK_FROM = 10
 """So many runs and more are not touched without a question."""
+STYLES = {"refused": "bold red", "not exact": "yellow", "exact": "green"}
 
 
 def choose(
@@ -31,7 +35,7 @@ def choose(
     states: Sequence[RunState],
     *,
     need_one: bool,
-) -> list[Chosen]:
+) -> Choice:
     """The runs that the options name.
 
     Raises:
@@ -47,40 +51,62 @@ def choose(
     return select(space, wanted, states)
 
 
-def preview(chosen: Sequence[Chosen], limit: int, *, begin: Callable[[Chosen], int] | None) -> None:
-    """A table of runs, and what they cost still; ``begin`` gives the step each would start from."""
+def preview(space: Workspace, choice: Choice, limit: int, resumes: Mapping[str, Resume] | None) -> None:
+    """Show packs and what would become of them; ``resumes`` (pack -> where it goes on) for a retry."""
     console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("run", "state", "class", "labels", "from step", "of"):
-        table.add_column(name, justify="right" if name in ("from step", "of") else "left")
-    for one in chosen[: limit or None]:
-        labels = " ".join(f"{name}={value}" for name, value in one.labels.items())
-        start = "" if begin is None else f"{begin(one)}"
-        table.add_row(
-            one.run, str(one.verdict.state), str(one.verdict.failure or ""), Text(labels), start, f"{one.steps}"
-        )
-    console.print(table)
-    if limit and len(chosen) > limit:
-        console.print(f"[dim]and {len(chosen) - limit} more (--limit 0 shows all)[/dim]")
-    classes = Counter(str(one.verdict.failure) for one in chosen if one.verdict.failure)
+    packs = choice.packs
+    for pack, chosen in list(packs.items())[: limit or None]:
+        _show_pack(console, pack, chosen, None if resumes is None else resumes[pack])
+    if limit and len(packs) > limit:
+        console.print(f"[dim]and {len(packs) - limit} more packs (--limit 0 shows all)[/dim]")
+    classes = Counter(str(one.verdict.failure) for one in choice.runs if one.verdict.failure)
     said = ", ".join(f"{count} {name}" for name, count in classes.most_common())
-    packs = {one.pack for one in chosen}
-    console.print(f"{len(chosen)} runs in {len(packs)} packs{f' ({said})' if said else ''}")
-    if begin is not None:
-        console.print(_remaining(chosen, begin))
+    total = f"{plural(len(choice.runs), 'run')} in {plural(len(packs), 'pack')}"
+    console.print(Text(total, style="bold") + Text(f" ({said})" if said else ""))
+    if resumes is not None:
+        verdicts = Counter(resumes[pack].verdict for pack in packs)
+        console.print(f"resumes: {', '.join(f'{count} {name}' for name, count in verdicts.most_common())}")
+        for line in _remaining(space, choice, resumes):
+            console.print(line)
 
 
-def _remaining(chosen: Sequence[Chosen], begin: Callable[[Chosen], int]) -> str:
+def _show_pack(console: Console, pack: str, chosen: Sequence[Chosen], resume: Resume | None) -> None:
+    states = Counter(str(one.verdict.failure or one.verdict.state) for one in chosen)
+    line = Text(f"{pack}  {plural(len(chosen), 'run')}, {', '.join(states)}")
+    if resume is not None:
+        steps = max(one.steps for one in chosen)
+        line.append(f"  from step {resume.step:,} of {steps:,}  ", style="default")
+        line.append(resume.verdict, style=STYLES.get(resume.verdict, "default"))
+        if resume.verdict == "fresh":
+            line.append(f", {resume.why}", style="dim")
+    console.print(line, soft_wrap=True)
+    room = console.width - 4
+    labels = {name: [str(one.labels.get(name)) for one in chosen] for name in chosen[0].labels}
+    told = " ".join(f"{name}={','.join(dict.fromkeys(values))}" for name, values in labels.items())
+    console.print(Text(f"    {clip(told, room)}", style="dim"))
+    if resume is not None and resume.why and resume.verdict != "fresh":
+        console.print(Text(f"    {resume.why}", style=STYLES.get(resume.verdict, "dim")), soft_wrap=True)
+    for passed in () if resume is None else resume.passed:
+        console.print(Text(f"    passes over {clip(passed, room - 12)}", style="dim"))
+
+
+def _remaining(space: Workspace, choice: Choice, resumes: Mapping[str, Resume]) -> Iterable[str]:
     """Members of a pack go on together, so a pack costs its longest member."""
-    left: dict[str, float] = {}
+    seconds = room = 0.0
     unknown = 0
-    for one in chosen:
-        if one.seconds_per_step is None:
-            unknown += 1
-            continue
-        left[one.pack] = max(left.get(one.pack, 0.0), (one.steps - begin(one)) * one.seconds_per_step)
-    text = f"about {hours(sum(left.values()) / 3600)} of one slot left to train"
-    return text + (f" (and {unknown} runs whose pace nobody has measured)" if unknown else "")
+    for pack, chosen in choice.packs.items():
+        pace = chosen[0].seconds_per_step
+        if pace is None:
+            unknown += len(chosen)
+        else:
+            left = max(one.steps for one in chosen) - resumes[pack].step
+            seconds += left * pace * devices_of(chosen[0].pack.resources)
+        room += KEEP * sum(one.checkpoint_bytes for one in chosen)
+    unit = unit_of(one.pack.resources for one in choice.runs)
+    text = f"about {hours(seconds / 3600)} of one {unit} left to train"
+    yield text + (f" (and {plural(unknown, 'run')} whose pace nobody has measured)" if unknown else "")
+    free = shutil.disk_usage(space.root).free
+    yield f"checkpoints need up to {size(room)}; {size(free)} are free"
 
 
 def ask(

@@ -25,24 +25,29 @@ def command(
     """Cancel RUNs that have not ended (or choose them with the options).
 
     What has finished stays. A run that shares its pack with others is let go, and the job is stopped when nobody in it
-    is wanted any more. `retry` takes a cancel back.
+    is wanted any more: it is told to leave (TERM), may save a checkpoint, and is killed if it has not left a minute
+    later. `retry` takes a cancel back.
+
+    The request is a file; a running `sweep` or `watch` acts on it. Where none is alive, `orchestrate watch --once`
+    does: once to ask the jobs to leave, and again after the minute to kill those that have not.
     """
     from jobs.state import RunState
     from orchestrator.cli.asking import ask, choose, preview
 
     space = workspace(ctx)
     states = (RunState.PENDING, RunState.QUEUED, RunState.RUNNING)
-    chosen = choose(space, runs, sweep, failures, labels, states, need_one=True)
+    choice = choose(space, runs, sweep, failures, labels, states, need_one=True)
     if as_json:
-        print_json({"request": "cancel", "dry_run": dry_run, "runs": [{"run": c.run, "pack": c.pack} for c in chosen]})
-    elif not chosen:
+        rows = [{"run": c.run, "pack": c.pack.id} for c in choice.runs]
+        print_json({"request": "cancel", "dry_run": dry_run, "runs": rows})
+    elif not choice.runs:
         click.echo("No run to cancel: all that you named have ended.")
     else:
-        preview(chosen, limit, begin=None)
-    if not chosen:
+        preview(space, choice, limit, None)
+    if not choice.runs:
         return
     if dry_run:
         click.echo("Nothing was asked for (--dry-run).", err=True)
         return
-    ask(space, "cancel", chosen, fresh=False, yes=yes)
+    ask(space, "cancel", choice.runs, fresh=False, yes=yes)
     click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch --once", err=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -61,6 +63,11 @@ def workspace(ctx: click.Context) -> Workspace:
     """The workspace that ``--root`` names; it need not exist yet."""
     context: Context = ctx.obj
     return Workspace(context.root)
+
+
+def prefix(space: Workspace) -> str:
+    """``--root X `` for commands that a person is to type, "" where the workspace is the default one."""
+    return "" if space.root == Path("runs").absolute() else f"--root {shlex.quote(str(space.root))} "
 
 
 def sweep_names(space: Workspace) -> list[str]:

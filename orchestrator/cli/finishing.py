@@ -10,6 +10,7 @@ from rich.console import Console
 
 from jobs.state import RunState
 from jobs.workspace import Workspace
+from orchestrator.cli.common import prefix
 from orchestrator.cli.running import Detached, conclude, make_loop, say_detached, watch
 from orchestrator.exit_codes import Exit
 
@@ -26,7 +27,7 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     try:
         report = watch(loop, console)
     except Detached:
-        say_detached(f"orchestrate {_root(space)}watch {sweep}")
+        say_detached(f"orchestrate {prefix(space)}watch {sweep}")
         raise AssertionError("unreachable") from None
     finally:
         loop.close()
@@ -36,9 +37,9 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     click.echo(f"{sweep}: {said}", err=True)
     if code == Exit.RUNS_FAILED:
-        click.echo(f"Some runs failed; see why with: orchestrate {_root(space)}status {sweep}", err=True)
+        click.echo(f"Some runs failed; see why with: orchestrate {prefix(space)}status {sweep}", err=True)
     click.echo(f"Report: {page}")
-    click.echo(f"Next:   orchestrate {_root(space)}report {sweep} --json   (or open the page in a browser)")
+    click.echo(f"Next:   orchestrate {prefix(space)}report {sweep} --json   (or open the page in a browser)")
     return Outcome(code, {"sweep": sweep, "counts": counts, "report": str(page), "exit_code": int(code)})
 
 
@@ -51,10 +52,3 @@ def write_results(space: Workspace, sweep: str) -> str:
     gather(space, sweep)
     spawn_export(space, sweep)
     return str(write_report(space.root, sweep).page)
-
-
-def _root(space: Workspace) -> str:
-    """``--root X `` where it is not the default."""
-    from pathlib import Path
-
-    return "" if space.root == Path("runs").absolute() else f"--root {space.root} "

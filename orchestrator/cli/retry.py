@@ -31,25 +31,46 @@ def command(
 ) -> None:
     """Run RUNs that failed or were cancelled again (default: all of them; narrow with the options).
 
-    The request is a file; a running `sweep` or `watch` takes it up at its next pass.
+    The preview says of each pack where it would go on and how exactly: exact, not exact (why), or refused (why; it is
+    not asked for, and the exit code is 3). The request is a file; a running `sweep` or `watch` takes it up at its next
+    pass.
     """
     from jobs.state import RunState
     from orchestrator.cli.asking import ask, choose, preview
+    from orchestrator.cli.common import Refused
+    from orchestrator.resume import foretell
 
     space = workspace(ctx)
     states = (RunState.FAILED, RunState.CANCELLED)
-    chosen = choose(space, runs, sweep, failures, labels, states, need_one=False)
+    choice = choose(space, runs, sweep, failures, labels, states, need_one=False)
+    resumes = {
+        pack: foretell(space, of[0].pack, [c.run for c in of], choice.wishes, fresh=not resume, policy=choice.policy)
+        for pack, of in choice.packs.items()
+    }
     if as_json:
-        rows = [{"run": c.run, "pack": c.pack, "from_step": c.checkpoint if resume else 0} for c in chosen]
+        rows = [
+            {
+                "run": c.run,
+                "pack": c.pack.id,
+                "from_step": resumes[c.pack.id].step,
+                "resume": resumes[c.pack.id].verdict,
+                "why": resumes[c.pack.id].why,
+            }
+            for c in choice.runs
+        ]
         print_json({"request": "retry", "fresh": not resume, "dry_run": dry_run, "runs": rows})
-    elif not chosen:
+    elif not choice.runs:
         click.echo("No failed or cancelled run to retry.")
     else:
-        preview(chosen, limit, begin=lambda one: one.checkpoint if resume else 0)
-    if not chosen:
+        preview(space, choice, limit, resumes)
+    if not choice.runs:
         return
+    refused = [c for c in choice.runs if resumes[c.pack.id].verdict == "refused"]
+    taken = [c for c in choice.runs if c not in refused]
     if dry_run:
         click.echo("Nothing was asked for (--dry-run).", err=True)
-        return
-    ask(space, "retry", chosen, fresh=not resume, yes=yes)
-    click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch", err=True)
+    elif taken:
+        ask(space, "retry", taken, fresh=not resume, yes=yes)
+        click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch", err=True)
+    if refused:
+        raise Refused(f"{len(refused)} of {len(choice.runs)} runs cannot be resumed: {resumes[refused[0].pack.id].why}")

@@ -16,13 +16,14 @@ from orchestrator.run_view import RunView, run_view
 @click.pass_context
 def command(ctx: click.Context, run: str, as_json: bool) -> None:
     """Show RUN (an id or its beginning): its spec, state and why, attempts, verdicts, checkpoints, products."""
-    view = run_view(workspace(ctx), run)
+    space = workspace(ctx)
+    view = run_view(space, run)
     if as_json:
         print_json(view_json(view))
         return
     from orchestrator.cli.show_view import show_run
 
-    show_run(view)
+    show_run(space, view)
 
 
 def view_json(view: RunView) -> dict[str, Any]:
@@ -56,7 +57,10 @@ def view_json(view: RunView) -> dict[str, Any]:
             }
             for a in view.attempts
         ],
-        "checkpoints": [str(path) for path in view.checkpoints],
+        "checkpoints": [
+            {"path": str(c.path), "step": c.step, "attempt": c.attempt, "verdict": c.verdict, "bytes": c.bytes}
+            for c in view.checkpoints
+        ],
         "inputs": {k: {"run": run, "product": name, "state": s} for k, (run, name, s) in view.inputs.items()},
         "products": {name: str(path) for name, path in view.products.items()},
     }

@@ -8,11 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobs.workspace import Workspace
+from orchestrator.cli.common import prefix
 from orchestrator.cli.status_view import COLOURS
+from orchestrator.cli.units import size
 from orchestrator.run_view import AttemptShown, RunView
 
 
-def show_run(view: RunView) -> None:
+def show_run(space: Workspace, view: RunView) -> None:
     """Print a run: who it is, how it stands and why, each attempt, where its files are."""
     console = Console(highlight=False, soft_wrap=True)
     state = view.verdict.state
@@ -33,15 +36,19 @@ def show_run(view: RunView) -> None:
         facts.add_row(f"input {name}", f"{product} of {run} ({producer})")
     for name, path in view.products.items():
         facts.add_row(f"product {name}", str(path))
-    if view.checkpoints:
-        facts.add_row("checkpoints", ", ".join(path.name for path in view.checkpoints))
+    for checkpoint in view.checkpoints:
+        verdict = Text(checkpoint.verdict, style="default" if checkpoint.complete else "yellow")
+        said = Text(f"step {checkpoint.step:,} of attempt {checkpoint.attempt}, {size(checkpoint.bytes)}: ") + verdict
+        facts.add_row("checkpoint", said)
     console.print(facts)
     if not view.attempts:
         console.print("[dim]no attempt yet[/dim]")
     for attempt in view.attempts:
         _show_attempt(console, attempt)
     if view.attempts:
-        console.print(f"[dim]log: orchestrate logs {view.run}   config: orchestrate show {view.run} --json[/dim]")
+        root = prefix(space)
+        console.print(f"[dim]log:    orchestrate {root}logs {view.run}[/dim]")
+        console.print(f"[dim]config: orchestrate {root}show {view.run} --json[/dim]")
 
 
 def _show_attempt(console: Console, attempt: AttemptShown) -> None:

@@ -29,7 +29,7 @@ def command(ctx: click.Context, sweep: str | None, as_json: bool, strict: bool, 
     else:
         from orchestrator.cli.status_view import show_status
 
-        show_status(found, limit)
+        show_status(space, found, limit)
     if strict:
         from orchestrator.exit_codes import Exit
 
@@ -60,7 +60,10 @@ def status_json(status: SweepStatus) -> dict[str, Any]:
             for live in status.live
         ],
         "waiting": dict(status.waiting),
+        "queued": dict(status.queued),
+        "scheduler": list(status.trouble),
         "broken": [dict(row) for row in status.broken],
         "cost_s": dict(status.cost),
+        "cost_unit": status.unit,
         "seen": status.seen,
     }

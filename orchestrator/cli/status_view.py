@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,8 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.state import RunState
-from orchestrator.cli.units import hours
+from jobs.workspace import Workspace
+from orchestrator.cli.common import prefix
+from orchestrator.cli.units import clip, hours
+from orchestrator.cost import NO_LOSS, STARTUP, UNSAVED, USEFUL
 from orchestrator.status import LivePack, SweepStatus
+from orchestrator.waiting import HELD
 
 COLOURS = {
     RunState.COMPLETED: "green",
@@ -20,79 +24,118 @@ COLOURS = {
     RunState.FAILED: "bold red",
     RunState.CANCELLED: "yellow",
 }
+COST_WORDS = {USEFUL: "useful", STARTUP: "starting up", UNSAVED: "not saved yet"}
 STALE_S = 60.0
 
 
-def show_status(found: Sequence[SweepStatus], limit: int) -> None:
+def show_status(space: Workspace, found: Sequence[SweepStatus], limit: int) -> None:
     """Print every sweep; ``limit`` rows of each list, 0 for all."""
     console = Console(highlight=False)
     for number, status in enumerate(found):
         if number:
             console.print()
-        _show(console, status, limit)
+        _Screen(console, prefix(space), status, limit).show()
 
 
-def _show(console: Console, status: SweepStatus, limit: int) -> None:
-    line = Text(status.sweep, style="bold")
-    line.append(f"  {status.ended} of {status.total} runs ended", style="default")
-    for state in RunState:
-        if count := status.counts[state]:
-            line.append(f"  {count} {state}", style=COLOURS.get(state, "default"))
-    console.print(line)
-    if status.broken:
-        _show_broken(console, status.broken, limit)
-    if status.live:
-        _show_live(console, status.live, limit)
-    if status.waiting:
-        console.print("[dim]waiting[/dim]")
-        _rows(console, [(str(count), reason) for reason, count in status.waiting.items()], limit)
-    if status.cost:
-        total = sum(status.cost.values())
+class _Screen:
+    """One sweep on a console."""
+
+    def __init__(self, console: Console, root: str, status: SweepStatus, limit: int) -> None:
+        self._console, self._root, self._status, self._limit = console, root, status, limit
+
+    def show(self) -> None:
+        status = self._status
+        line = Text(status.sweep, style="bold")
+        line.append(f"  {status.ended:,} of {status.total:,} runs ended", style="default")
+        for state in RunState:
+            if count := status.counts[state]:
+                line.append(f"  {count:,} {state}", style=COLOURS.get(state, "default"))
+        self._console.print(line)
+        if status.broken:
+            self._broken(status.broken)
+        if status.live:
+            self._live(status.live)
+        if status.waiting:
+            self._waiting(status.waiting)
+        if status.queued or status.trouble:
+            self._scheduler()
+        if status.cost:
+            self._cost(status.cost)
+        if status.ended < status.total and not status.live:
+            age = None if status.seen is None else time.time() - status.seen
+            if age is None or age > STALE_S:
+                self._command("nothing is being launched; go on with", f"watch {status.sweep}")
+
+    def _command(self, words: str, command: str) -> None:
+        """A command that a person may copy: never broken into lines by us."""
+        line = Text(f"      {words}: ", style="dim")
+        line.append(f"orchestrate {self._root}{command}", style="default")
+        self._console.print(line, soft_wrap=True)
+
+    def _heading(self, word: str, style: str = "dim") -> None:
+        self._console.print(Text(word, style=style))
+
+    def _broken(self, broken: Sequence[Mapping[str, Any]]) -> None:
+        self._heading("broken", "bold red")
+        shown = broken[: self._limit or None]
+        widest = max(len(str(row["failure"])) for row in shown)
+        for row in shown:
+            line = Text(f"{row['runs']:>5,} ")
+            line.append(f"{row['failure']!s:<{widest}}  ", style="red")
+            line.append(clip(str(row["message"]), self._console.width - len(line.plain)))
+            self._console.print(line)
+        self._more(len(broken) - len(shown))
+        self._command("why, and what to do", f"errors {self._status.sweep}")
+
+    def _live(self, live: Sequence[LivePack]) -> None:
+        self._heading("running")
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        shown = sorted(live, key=lambda pack: pack.state is RunState.QUEUED)[: self._limit or None]
+        for pack in shown:
+            where = f"step {pack.step:,} of {pack.steps:,}" if pack.steps else str(pack.state)
+            left = f"{hours(pack.eta_s / 3600)} left" if pack.eta_s is not None else ""
+            silent = pack.silent_s if pack.silent_s is not None and pack.silent_s > STALE_S else None
+            note = "" if silent is None else f"[yellow]silent for {hours(silent / 3600)}[/yellow]"
+            tries = "" if pack.attempt == 1 else f"attempt {pack.attempt}"
+            runs = f"{pack.runs} run{'s' * (pack.runs != 1)}"
+            table.add_row(f"{pack.pack:>20}", runs, tries, where, left, Text(clip(pack.host, 16)), note)
+        self._console.print(table)
+        self._more(len(live) - len(shown))
+
+    def _waiting(self, waiting: Mapping[str, int]) -> None:
+        self._heading("waiting for")
+        self._rows((count, why) for why, count in sorted(waiting.items(), key=lambda item: -item[1]))
+        if any(why.startswith(HELD) for why in waiting):
+            self._command("mend what they failed of, see", f"errors {self._status.sweep}")
+            self._command("and let the first of them try again", f"retry --sweep {self._status.sweep} --dry-run")
+
+    def _scheduler(self) -> None:
+        status = self._status
+        age = "" if status.seen is None else f", {hours(max(0.0, time.time() - status.seen) / 3600)} ago"
+        self._heading(f"the scheduler{age}")
+        self._rows((count, f"queued: {why}") for why, count in status.queued.items())
+        for text in status.trouble:
+            self._console.print(Text(f"      {clip(text, self._console.width - 6)}", style="yellow"))
+
+    def _cost(self, cost: Mapping[str, float]) -> None:
+        total = sum(cost.values())
+        order = {name: place for place, name in enumerate(NO_LOSS)}
         parts = [
-            f"{hours(seconds / 3600)} {'useful' if name == 'useful' else f'lost to {name}'}"
-            for name, seconds in sorted(status.cost.items(), key=lambda item: (item[0] != "useful", -item[1]))
+            f"{COST_WORDS.get(name, f'lost to {name}')} {100 * seconds / total:.0f} %"
+            for name, seconds in sorted(cost.items(), key=lambda item: (order.get(item[0], 9), -item[1]))
+            if seconds >= 0.005 * total
         ]
-        console.print(f"[dim]cost so far[/dim]  {hours(total / 3600)} of one slot: {', '.join(parts)}")
-    if status.ended < status.total and not status.live:
-        age = None if status.seen is None else time.time() - status.seen
-        if age is None or age > STALE_S:
-            console.print(f"nothing is being launched; go on with: orchestrate watch {status.sweep}")
+        line = Text("cost so far", style="dim")
+        line.append(f"  {hours(total / 3600)} of one {self._status.unit}: {', '.join(parts)}", style="default")
+        self._console.print(line)
 
+    def _rows(self, rows: Iterable[tuple[int, str]]) -> None:
+        rows = list(rows)
+        shown = rows[: self._limit or None]
+        for count, words in shown:
+            self._console.print(Text(f"{count:>5,} {clip(words, self._console.width - 6)}"))
+        self._more(len(rows) - len(shown))
 
-def _show_broken(console: Console, broken: Sequence[Mapping[str, Any]], limit: int) -> None:
-    console.print("[bold red]broken[/bold red]")
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    shown = broken[: limit or None]
-    for row in shown:
-        table.add_row(f"{row['runs']:>4}", str(row["failure"]), Text(str(row["message"])), f"e.g. {row['example']}")
-    console.print(table)
-    _more(console, len(broken) - len(shown))
-    console.print(f"[dim]why: orchestrate show {broken[0]['example']}   mend: orchestrate retry --dry-run[/dim]")
-
-
-def _show_live(console: Console, live: Sequence[LivePack], limit: int) -> None:
-    console.print("[dim]running[/dim]")
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    shown = live[: limit or None]
-    for pack in shown:
-        where = f"step {pack.step} of {pack.steps}" if pack.steps else str(pack.state)
-        left = f"{hours(pack.eta_s / 3600)} left" if pack.eta_s is not None else ""
-        silent = pack.silent_s is not None and pack.silent_s > STALE_S
-        note = f"[yellow]silent for {hours(pack.silent_s / 3600)}[/yellow]" if silent and pack.silent_s else ""
-        table.add_row(pack.pack, f"attempt {pack.attempt}", f"{pack.runs} runs", where, left, pack.host, note)
-    console.print(table)
-    _more(console, len(live) - len(shown))
-
-
-def _rows(console: Console, rows: Sequence[tuple[str, str]], limit: int) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    shown = rows[: limit or None]
-    for count, words in shown:
-        table.add_row(f"{count:>4}", Text(words))
-    console.print(table)
-    _more(console, len(rows) - len(shown))
-
-
-def _more(console: Console, count: int) -> None:
-    if count > 0:
-        console.print(f"[dim]     and {count} more (--limit 0 shows all)[/dim]")
+    def _more(self, count: int) -> None:
+        if count > 0:
+            self._console.print(f"[dim]      and {count:,} more (--limit 0 shows all)[/dim]")

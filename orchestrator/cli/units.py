@@ -21,6 +21,12 @@ def size(value: float) -> str:
     return f"{value:.1f} TB"
 
 
+def clip(text: str, width: int) -> str:
+    """One line of at most ``width`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"
+
+
 def plural(count: int, noun: str) -> str:
     """``1 run``, ``2 runs``, ``12,000 runs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -36,7 +36,7 @@ class Diary:
         outcome: Any = "failed" if failure else "completed"
         view = AttemptView(1, f"orc-{pack}-a{self.now:.0f}", (f"r{pack}",), host=node, claim="j/1/0")
         view.started = None if failure else self.now - 1
-        view.ended = {"seconds": took}
+        view.ended = {"seconds": took}  # it was closed by the loop
         if not failure:
             view.pulse = Pulse(1, step=5, steps=5)
         view.closed = Closed(
