@@ -31,7 +31,9 @@ class Detached(Exception):
 
 def make_loop(space: Workspace, backend: str, sweeps: Sequence[str] | None, max_in_flight: int | None) -> Loop:
     """A loop with the policy of its backend."""
-    return Loop(space, make_backend(backend), default_policy(backend, max_in_flight), sweeps)
+    # Slurm's jobs are told from those of another workspace by where their batches lie.
+    options = {"submissions": space.submissions} if backend == "slurm" else {}
+    return Loop(space, make_backend(backend, **options), default_policy(backend, max_in_flight), sweeps)
 
 
 def watch(loop: Loop, console: Console) -> TickReport:
