@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,19 @@ from jobs.spec import RunSpec, pack_id
 from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
 from orchestrator.loop import Loop, TickReport
-from orchestrator.policy import LOCAL, Policy
+from orchestrator.policy import LOCAL, RETRIES, Policy
 
 FAST = Policy(
-    quiet_s=6.0, lost_after_s=8.0, settle_s=1.0, poll_s=(0.3, 1.0), probe=False, cancel_grace_s=10.0, batch_size=1000
+    quiet_s=6.0,
+    lost_after_s=8.0,
+    settle_s=1.0,
+    poll_s=(0.3, 1.0),
+    probe=False,
+    cancel_grace_s=10.0,
+    batch_size=1000,
+    retries={failure: replace(retry, base_s=min(retry.base_s, 0.5)) for failure, retry in RETRIES.items()},
 )
+"""The default's verdicts and counts, with patience for a cluster that is on this very machine."""
 
 
 class Sweep:

@@ -7,6 +7,7 @@ Nodes 5 and 6 are those that get hurt and node 7 is that of the slow case; other
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -22,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from cluster.backend import LaunchRequest, Resources
+from cluster.batch_file import batch_payload
 from cluster.slurm.profile import Profile
 from jobs.facts import FailureClass, read_closed
 from orchestrator.policy import Retry
@@ -245,6 +248,60 @@ def test_the_launcher_killed_at_random_points(proof: ModuleType, real: Any, swee
     s.finish(s.loop(policy=policy))
     assert len(set(moments)) >= 3, moments
     assert len(s.attempts()) == 12, s.story()
+
+
+def test_two_nodes_with_a_process_a_gpu(proof: ModuleType, real: Any, sweep: Any, tmp_path: Path) -> None:
+    """Ranks, one rendezvous, a device each; the warning reaches every rank, the batch shell asks for the requeue."""
+    place = tmp_path / "run"
+    place.mkdir()
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGUSR2, lambda n, f: sys.exit(75))\n"
+        "names = ('RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT', 'CUDA_VISIBLE_DEVICES')\n"
+        "print(*[os.environ[name] for name in names], flush=True)\n"
+        "time.sleep(0 if os.environ.get('SLURM_RESTART_COUNT') else 60)\n"
+    )
+    request = LaunchRequest(
+        "orc-p1-a1",
+        (sys.executable, "-P", "-c", code),
+        str(place),
+        str(place / "log.txt"),
+        str(place / "exit.json"),
+        resources=Resources(cpus=2, gpus=2, nodes=2),
+    )
+    directory = tmp_path / "submissions" / f"b{time.time_ns():x}"
+    directory.mkdir(parents=True)
+    (directory / "batch.json").write_text(json.dumps(batch_payload(directory.name, [request])))
+    backend = proof.Sweep(tmp_path / "s", profile=CALM).backend()
+    (handle,) = backend.submit(str(directory), [request])
+    logs = [place / "log.txt", *(place / f"log.txt.rank{rank}" for rank in range(1, 4))]
+    real.until(lambda: all(log.exists() and log.read_text() for log in logs))
+    said = [log.read_text().split() for log in logs]
+    assert [words[0] for words in said] == ["0", "1", "2", "3"]
+    assert {tuple(words[1:4]) for words in said} == {tuple(said[0][1:4])}
+    assert said[0][1] == "4"
+    assert said[0][4] != said[1][4]
+    real.sh(f"scancel --signal=USR2 --batch {handle.id}")  # as Slurm does before a time limit
+    real.until(lambda: real.state(handle.id) == "COMPLETED")
+    assert all(len(log.read_text().splitlines()) == 2 for log in logs)
+
+
+def test_the_command_on_slurm_gives_the_matrix_of_the_local_one(real: Any, limited: Any, tmp_path: Path) -> None:
+    def orchestrate(root: str, *words: str) -> str:
+        command = [sys.executable, "-P", "-c", "from orchestrator.cli.main import main; main()"]
+        env = {**os.environ, "ORCHESTRATE_SITE": str(tmp_path / "site.yaml")}
+        done = subprocess.run(
+            [*command, "--root", str(tmp_path / root), *words], capture_output=True, text=True, env=env, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    (tmp_path / "site.yaml").write_text("exclude: node[005-007]\nlooks_per_minute: 600\n")
+    for backend in ("slurm", "local"):
+        orchestrate(backend, "sweep", "compat.yaml", "preset=smoke", "--backend", backend, "--yes")
+    there, here = (json.loads(orchestrate(b, "report", "compat-smoke", "--json")) for b in ("slurm", "local"))
+    assert there["cells"]
+    assert there["cells"] == here["cells"]
 
 
 def test_time_limit_with_resume(real: Any, limited: Any) -> None:
