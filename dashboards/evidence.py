@@ -34,6 +34,7 @@ class Trace:
     norms: tuple[float, ...]
     seed: int | None = None
     published: bool = False
+    scale: str | None = None
 
 
 @dataclass(frozen=True)

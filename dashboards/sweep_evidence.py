@@ -20,7 +20,7 @@ from jobs.workspace import Workspace
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
-from sweeps.layout import Layout, find_layout, in_slice, row_name
+from sweeps.layout import Layout, find_layout, in_slice, row_name, text
 from sweeps.scores import measured, results_of
 from sweeps.tables import SUMMARY, Columns, read_curves
 
@@ -65,7 +65,8 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         losses=_losses(runs, LOSSES, layout, scale, levels),
         early=_losses(runs, EARLY, layout, scale, levels),
         chance={task: level for task, level in chance.items() if level is not None},
-        traces=_traces(root, sweep, runs, layout),
+        traces=_traces(root, sweep, runs, layout, scale),
+        settings=_settings(cells),
         nan_steps=_nan_steps(runs, layout, scale),
         conduct=_conduct(root, sweep, runs, layout, tuple(departures)),
         exploratory=tuple(departures),
@@ -137,21 +138,29 @@ def _losses(
     return made
 
 
-def _traces(root: Path, sweep: str, runs: Columns, layout: Layout) -> tuple[Trace, ...]:
+def _settings(cells: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the runs' configs say that a report asks for."""
+    warm_ups = {(cell.get("config") or {}).get("warmup_steps") for cell in cells}
+    known = [w for w in warm_ups if isinstance(w, int)]
+    return {"warm_up": str(max(known))} if known else {}
+
+
+def _traces(root: Path, sweep: str, runs: Columns, layout: Layout, scale: str | None) -> tuple[Trace, ...]:
     """Gradient norms of every run of an arm in the slice, where they were logged."""
     arms = {}
     for run, seed, labels in zip(runs.values("run"), runs.values("seed"), runs.values("labels"), strict=True):
         found = orjson.loads(labels)
         if in_slice(layout, found) and (arm := row_name(layout, found)) is not None:
-            arms[run] = arm, seed
+            level = found.get(scale) if scale else None
+            arms[run] = arm, seed, None if level is None else text(level)
     table = read_curves(root, sweep, [("train", name) for name in NORMS], arms)
     codes, names = table.codes("run")
     steps, values = table.floats("step").astype(int), table.floats("value")
     made = []
     for code in dict.fromkeys(codes.tolist()):
         chosen = np.flatnonzero(codes == code)
-        arm, seed = arms[names[code]]
-        made.append(Trace(arm, tuple(steps[chosen].tolist()), tuple(values[chosen].tolist()), seed))
+        arm, seed, level = arms[names[code]]
+        made.append(Trace(arm, tuple(steps[chosen].tolist()), tuple(values[chosen].tolist()), seed, scale=level))
     return tuple(made)
 
 

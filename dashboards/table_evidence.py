@@ -188,7 +188,9 @@ class _Reader:
             steps, norms = [int(p[0]) for p in points], [float(p[1]) for p in points]
             if (end := _number(row.get("nan_step"))) is not None:
                 steps, norms = [*steps, int(end)], [*norms, math.nan]
-            made.append(Trace(words(row.get(self.arm)), tuple(steps), tuple(norms), published=True))
+            made.append(
+                Trace(words(row.get(self.arm)), tuple(steps), tuple(norms), published=True, scale=self._scale(row))
+            )
         return tuple(made)
 
     def whole(self, column: str) -> dict[Key, int]:

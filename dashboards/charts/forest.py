@@ -33,8 +33,9 @@ class Line:
 SHADES = {"better": colours.BETTER, "worse": colours.WORSE, "equivalent": "#4d7f5c"}
 
 
-def forest_figure(lines: Sequence[Line], band: float | None, unit: str, lower_is_better: bool = False) -> Figure:
-    """Dot: difference; thick: own interval; thin: simultaneous interval; grey: +-2 sd of one baseline run."""
+def forest_figure(lines: Sequence[Line], band: float | None, label: str) -> Figure:
+    """Dot: difference; thick: own interval; thin: simultaneous interval; grey: +-2 sd of one baseline run; ``label``
+    stands below the axis."""
     with matplotlib.rc_context(STYLE):
         down = 0.62 + 0.27 * len(lines)
         figure = Figure(figsize=(9.6, down))
@@ -53,8 +54,7 @@ def forest_figure(lines: Sequence[Line], band: float | None, unit: str, lower_is
             axes.text(1.03 * edge, y, line.words, ha="left", va="center", fontsize=7.4, color=ink, weight=weight)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        better = "less is better" if lower_is_better else "more is better"
-        axes.set_xlabel(f"difference from the baseline, {unit} ({better})", fontsize=8)
+        axes.set_xlabel(label, fontsize=8)
         return figure
 
 

@@ -139,13 +139,15 @@ def _forest(evidence: Evidence, verdicts: Verdicts) -> Section:
         Line(v.arm, v.difference, v.low, v.high, v.family_low, v.family_high, v.verdict, _tag(v))
         for v in (j.verdict for j in verdicts.judged)
     ]
+    better = "less is better" if evidence.options.lower_is_better else "more is better"
+    label = f"difference from the baseline, {evidence.metric} ({better})"
     return Section(
         "Effects against the noise",
         f"{evidence.metric}, difference from {evidence.options.baseline}",
         parts=(
             Picture(
                 "forest",
-                lambda: forest_figure(lines, verdicts.band, evidence.metric, evidence.options.lower_is_better),
+                lambda: forest_figure(lines, verdicts.band, label),
                 "Forest plot: difference of each arm from the baseline with its intervals and the noise band",
                 KEY,
             ),

@@ -1,0 +1,295 @@
+"""Factorial: main effects and interactions over chosen cells, the count of harmful choices, and the noise of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboards.charts.factors import count_figure
+from dashboards.charts.forest import Line, forest_figure
+from dashboards.factors import Design, design
+from dashboards.sheet import Entry, Picture, Section, Sheet, Table
+from dashboards.table_rows import TableRows, words
+from dashboards.words import counted, listed, p_words, plain, short
+from sweeps.analysis.corrections import adjust
+from sweeps.analysis.factorial import Fit, Pair, Term, cell_means, fit, replicate_sd, single_factor_pairs
+
+FIELDS: dict[str, type] = {
+    "term": str, "effect": float, "standard_error": float, "low": float, "high": float, "t": float, "df": int,
+    "p": float, "p_adjusted": float, "decided": bool,
+}  # fmt: skip
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Found:
+    """All fits of a table.
+
+    Attributes:
+        plan: the design.
+        main: the main effects with their interactions; ``adjusted`` their p after Holm.
+        count: the outcome on the count of harmful choices, None where none were stated.
+        counts: that count for each row.
+        pairs: rows that differ in one factor only, replicates apart.
+        noise: sd of one run and its degrees of freedom, None without replicates.
+    """
+
+    plan: Design
+    main: Fit
+    adjusted: tuple[float, ...]
+    count: Fit | None
+    counts: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+    noise: tuple[float, int] | None
+
+    @property
+    def decided(self) -> list[Term]:
+        return [t for t, p in zip(self.main.terms, self.adjusted, strict=True) if p < ALPHA]
+
+
+def factorial_sheet(table: TableRows, outcome: str | None = None) -> Sheet:
+    """The page of a table whose columns are factors.
+
+    Raises:
+        AnalysisError: no outcome or factor, or terms that cannot be told apart in these cells.
+    """
+    found = _fits(design(table, outcome))
+    plan = found.plan
+    sections = [_effects(found), _harm(found), _interaction(found), _noise(found)]
+    return Sheet(
+        kind="factorial",
+        name=table.name,
+        title=f"which choices move {plan.outcome}?",
+        kicker=table.file,
+        facts=(
+            (str(len(plan.rows)), "runs"),
+            (str(len(plan.factors)), "factors"),
+            (f"{found.main.r_squared:.2f}", "R² of main effects"),
+            *(((f"{found.count.r_squared:.2f}", "R² of harmful choices"),) if found.count else ()),
+        ),
+        quotes=(_effect_words(found), _count_words(found), _noise_words(found)),
+        banners=((("Not all runs.", f"{counted(plan.dropped, 'row')} without {plan.outcome} left out."),)
+                 if plan.dropped else ()),
+        notes=(" ".join(table.remarks),) if table.remarks else (),
+        sections=tuple(s for s in sections if s is not None),
+        fields=FIELDS,
+        records=[_record(t, p) for t, p in zip(found.main.terms, found.adjusted, strict=True)],
+        content=_content(found),
+        blanks=plan.dropped,
+    )  # fmt: skip
+
+
+def _fits(plan: Design) -> Found:
+    y = [float(row[plan.outcome] or 0.0) for row in plan.rows]
+    columns = {t.name: [float(t.holds(row)) for row in plan.rows] for t in plan.terms}
+    columns = {name: values for name, values in columns.items() if len(set(values)) > 1}
+    main = fit(columns, y, [p for p in plan.interactions if set(p) <= columns.keys()])
+    adjusted = tuple(1.0 if p is None else p for p in adjust([t.p for t in main.terms], "holm"))
+    counts = tuple(sum(h.holds(row) for h in plan.harmful) for row in plan.rows)
+    count = fit({"harmful choices": counts}, y) if plan.harmful and len(set(counts)) > 1 else None
+    names = [*plan.factors, *([plan.replicate] if plan.replicate and plan.replicate not in plan.factors else [])]
+    rows = [{name: words(row.get(name)) for name in names} | {plan.outcome: value}
+            for row, value in zip(plan.rows, y, strict=True)]  # fmt: skip
+    pairs = single_factor_pairs(rows, names, plan.outcome)
+    return Found(
+        plan,
+        main,
+        adjusted,
+        count,
+        counts,
+        tuple(p for p in pairs if p.factor != plan.replicate),
+        _replicates(plan, rows),
+    )
+
+
+def _replicates(plan: Design, rows: Sequence[dict[str, Any]]) -> tuple[float, int] | None:
+    """sd of one run from rows that differ in the replicate column only: pairs as such, larger groups pooled."""
+    if plan.replicate is None:
+        return None
+    groups: dict[tuple, list[float]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[f] for f in plan.factors), []).append(row[plan.outcome])
+    several = [values for values in groups.values() if len(values) > 1]
+    if not several:
+        return None
+    if all(len(values) == 2 for values in several):
+        pairs = [Pair(plan.replicate, "", "", values[1] - values[0], ()) for values in several]
+        return replicate_sd(pairs)
+    squares = math.fsum((v - math.fsum(g) / len(g)) ** 2 for g in several for v in g)
+    df = sum(len(g) - 1 for g in several)
+    return math.sqrt(squares / df), df
+
+
+def _effect_words(found: Found) -> str:
+    terms = [f"{t.name} ({short(t.effect)} [{short(t.low)}, {short(t.high)}])" for t in found.decided]
+    n = len(found.main.terms)
+    return (
+        f"Of {counted(n, 'term')} fitted to {found.plan.outcome} over {counted(found.main.n, 'run')}, {_none(terms)} "
+        f"{'is' if len(terms) < 2 else 'are'} decided after Holm at 0.05; cells were chosen, not drawn, so effects "
+        "hold for these cells."
+    )
+
+
+def _none(terms: Sequence[str]) -> str:
+    return f"{len(terms)} ({listed(terms)})" if terms else "none"
+
+
+def _count_words(found: Found) -> str:
+    if found.count is None:
+        return "No list of harmful choices was stated beforehand; counting those that came out negative fits the noise."
+    term = found.count.terms[0]
+    return (
+        f"The number of harmful choices ({listed([h.name for h in found.plan.harmful])}) explains R² = "
+        f"{found.count.r_squared:.2f} of {found.plan.outcome} in sample and {found.count.r_squared_left_out:.2f} left "
+        f"out, at {short(term.effect)} ± {plain(term.standard_error, 2)} a choice{found.plan.published}."
+    )
+
+
+def _noise_words(found: Found) -> str:
+    if found.noise is None:
+        return "No run was repeated, so the noise of a single run, and of every single comparison, is not known."
+    sd, df = found.noise
+    small = [p for p in found.pairs if abs(p.change) < 2 * math.sqrt(2) * sd]
+    text = (
+        f"Runs that differ in {found.plan.replicate} only have an sd of {plain(sd)} ({df} degrees of freedom), so that "
+        f"single comparisons below about {plain(2 * math.sqrt(2) * sd)} are within the noise"
+    )
+    if not found.pairs:
+        return text + "."
+    return f"{text}: {len(small)} of the {counted(len(found.pairs), 'pair')} that differ in one factor are."
+
+
+def _effects(found: Found) -> Section:
+    ordered = sorted(zip(found.main.terms, found.adjusted, strict=True), key=lambda pair: -pair[0].effect)
+    lines = [
+        Line(t.name, t.effect, t.low, t.high, verdict=_verdict(t, p), words=f"p {p_words(p)} (Holm)")
+        for t, p in ordered
+    ]  # fmt: skip
+    rows = tuple(
+        (
+            Entry(t.name, kind="decided" if p < ALPHA else "undecided"), short(t.effect), plain(t.standard_error),
+            f"{short(t.low)} to {short(t.high)}", short(t.t), p_words(t.p),
+            Entry(p_words(p), kind="decided" if p < ALPHA else "undecided"),
+        )
+        for t, p in ordered
+    )  # fmt: skip
+    head = ("term", "effect", "standard error", "95 % interval", "t", "p", "p (Holm)")
+    table = Table(head, rows, "lrrrrrr", f"Main effects and interactions on {found.plan.outcome}", name="factorial")
+    main, label = found.main, f"effect on {found.plan.outcome}"
+    return Section(
+        "Main effects and interactions",
+        f"least squares, {main.n} runs, {main.df} degrees of freedom, R² {main.r_squared:.2f} "
+        f"({main.r_squared_left_out:.2f} left out)",
+        parts=(
+            Picture("effects", lambda: forest_figure(lines, None, label), "Effects with their intervals",
+                    "dot: effect with everything else in the model held · bar: its own 95 % interval · bold: decided"),
+            table,
+        ),
+        notes=(f"Residual sd {plain(main.residual_sd)}.",),
+    )  # fmt: skip
+
+
+def _verdict(term: Term, adjusted: float) -> str:
+    if adjusted >= ALPHA:
+        return "undecided"
+    return "better" if term.effect > 0 else "worse"
+
+
+def _harm(found: Found) -> Section | None:
+    if found.count is None:
+        return None
+    term, y = found.count.terms[0], [float(row[found.plan.outcome] or 0.0) for row in found.plan.rows]
+    start = math.fsum(y) / len(y) - term.effect * sum(found.counts) / len(found.counts)
+    outcome = found.plan.outcome
+    stated = "; ".join(f"{h.name}: {h.column} {h.sign} {h.level}" for h in found.plan.harmful)
+    return Section(
+        "Counting harmful choices",
+        f"R² {found.count.r_squared:.2f} in sample, {found.count.r_squared_left_out:.2f} left out",
+        words=(
+            f"{short(term.effect)} a choice (standard error {plain(term.standard_error)}, t {short(term.t)}, "
+            f"p {p_words(term.p)}). Left out: every run predicted by a fit that has not seen it.",
+        ),
+        parts=(
+            Picture("count", lambda: count_figure(found.counts, y, (start, term.effect), outcome),
+                    f"{outcome} over the number of harmful choices", "one dot a run · dashed: the fit", narrow=True),
+        ),
+        notes=(f"Harmful: {stated}.",),
+    )  # fmt: skip
+
+
+def _interaction(found: Found) -> Section | None:
+    """Cell means of the interactions' two factors."""
+    tables = []
+    by_name = {t.name: t for t in found.plan.terms}
+    y = [float(row[found.plan.outcome] or 0.0) for row in found.plan.rows]
+    for one, other in found.plan.interactions:
+        a, b = ([int(by_name[n].holds(row)) for row in found.plan.rows] for n in (one, other))
+        means = cell_means(a, b, y)
+
+        def cell(i: int, j: int, means: dict[tuple[int, int], tuple[float, int]] = means) -> Entry:
+            return (
+                Entry(plain(means[i, j][0]), f"n {means[i, j][1]}")
+                if (i, j) in means
+                else Entry("no run", kind="empty")
+            )
+
+        rows = tuple((f"{'with' if i else 'without'} {one}", cell(i, 0), cell(i, 1)) for i in (0, 1))
+        caption = f"Mean {found.plan.outcome} by {one} and {other}"
+        tables.append(Table(("", f"without {other}", f"with {other}"), rows, "lrr", caption, name="cells"))
+    if not tables:
+        return None
+    return Section("Do they add up?", "cell means, other factors not held", parts=tuple(tables))
+
+
+def _noise(found: Found) -> Section:
+    shown = sorted(found.pairs, key=lambda p: (p.factor, -abs(p.change)))
+    noise = found.noise[0] if found.noise else None
+    rows = tuple(
+        (
+            p.factor, f"{p.before} → {p.after}", short(p.change),
+            Entry("not known", kind="empty") if noise is None
+            else Entry(f"{abs(p.change) / (math.sqrt(2) * noise):.1f}", kind="muted"),
+            Entry(_shared(p, found.plan.replicate), kind="muted"),
+        )
+        for p in shown
+    )  # fmt: skip
+    said = "no replicate" if found.noise is None else f"sd of a run {plain(found.noise[0])}, {found.noise[1]} df"
+    words = () if rows else ("No two runs differ in one factor only.",)
+    head = ("factor", "change", found.plan.outcome, "in sd of a difference", "both with")
+    table = Table(head, rows, "llrrl", "Pairs of runs that differ in one factor", name="pairs")
+    return Section(
+        "One factor at a time, and the noise of a run", said, words, (table,) if rows else (), folded=len(rows) > 24
+    )
+
+
+def _shared(pair: Pair, replicate: str | None) -> str:
+    return ", ".join(f"{name} {level}" for name, level in pair.shared if name != replicate)
+
+
+def _record(term: Term, adjusted: float) -> dict[str, Any]:
+    return {
+        "term": term.name, "effect": term.effect, "standard_error": term.standard_error, "low": term.low,
+        "high": term.high, "t": term.t, "df": term.df, "p": term.p, "p_adjusted": adjusted, "decided": adjusted < ALPHA,
+    }  # fmt: skip
+
+
+def _content(found: Found) -> dict[str, Any]:
+    return {
+        "outcome": found.plan.outcome,
+        "factors": list(found.plan.factors),
+        "runs": found.main.n,
+        "r_squared": found.main.r_squared,
+        "r_squared_left_out": found.main.r_squared_left_out,
+        "residual_sd": found.main.residual_sd,
+        "harmful_choices": None if found.count is None else {
+            "choices": [h.name for h in found.plan.harmful],
+            "r_squared": found.count.r_squared,
+            "r_squared_left_out": found.count.r_squared_left_out,
+            "effect": found.count.terms[0].effect,
+            "standard_error": found.count.terms[0].standard_error,
+        },
+        "replicate_sd": None if found.noise is None else found.noise[0],
+        "replicate_df": None if found.noise is None else found.noise[1],
+    }  # fmt: skip
