@@ -39,11 +39,12 @@ class Finding:
     advice: str = ""
 
 
-def examine(space: Workspace, *, verify: bool = False) -> Iterator[Finding]:
+def examine(space: Workspace, *, verify: bool = False, backend: str | None = None) -> Iterator[Finding]:
     """Look at everything that can be looked at without launching anything.
 
     Args:
         verify: also read every checkpoint and compare its bytes with its manifest.
+        backend: also ask this backend's site what will not work there ("slurm"; others have nothing to say).
     """
     yield Finding("ok", f"Python {sys.version.split()[0]}")
     yield from _packages()
@@ -53,6 +54,16 @@ def examine(space: Workspace, *, verify: bool = False) -> Iterator[Finding]:
         yield from _plans(space)
     if verify:
         yield from _checkpoints(space)
+    if backend == "slurm":
+        yield from _slurm(space)
+
+
+def _slurm(space: Workspace) -> Iterator[Finding]:
+    from cluster.slurm.probe import probe
+    from cluster.slurm.profile import load_profile
+
+    for finding in probe(space.root, load_profile(None)):
+        yield Finding(finding.level, finding.what, finding.advice)
 
 
 def rebuild(space: Workspace) -> int:

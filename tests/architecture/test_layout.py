@@ -110,7 +110,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]
     root, cache = tmp_path_factory.mktemp("looks"), tmp_path_factory.mktemp("cache")
     program = (
         "import sys; from pathlib import Path\n"
-        "from dataclasses import replace\n"
         "from cluster.local_backend import LocalBackend\n"
         "from jobs.workspace import Workspace\n"
         "from orchestrator.desired import read_desired\n"
@@ -119,12 +118,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]
         "from orchestrator.policy import LOCAL\n"
         "space = Workspace(Path(sys.argv[1]))\n"
         "commit(space, prepare(space, sys.argv[2]))\n"
-        "loop = Loop(space, LocalBackend(), replace(LOCAL, retries={}), code='')\n"
+        "loop = Loop(space, LocalBackend(), LOCAL, code='')\n"
         "loop.watch(); loop.close()\n"
         "print(next(run for run, d in read_desired(space).runs.items() if d.cell.labels['arm'] == 'bad'))\n"
     )
     file = root / "looks.yaml"
-    file.write_text("name: looks\nrunner: toy\nfactors: {arm: {good: {}, bad: {faults: {error_at: 1}, stack: b}}}\n")
+    file.write_text("name: looks\nrunner: toy\nfactors: {arm: {good: {}, bad: {faults: {gpu_oom_at: 1}, stack: b}}}\n")
     command = [sys.executable, "-P", "-c", program, str(root), str(file)]
     env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=env)
@@ -132,7 +131,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]
     return root, cache, done.stdout.strip()
 
 
-LOOKS = [["status"], ["status", "--json"], ["show", "RUN"], ["logs", "RUN"]]
+LOOKS = [
+    *(["status"], ["status", "--json"], ["show", "RUN"], ["logs", "RUN"]),
+    *(["errors"], ["errors", "--group"], ["cost"], ["nodes"], ["retry", "--dry-run"]),
+]
 
 
 @pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
@@ -142,7 +144,7 @@ def test_a_look_at_a_sweep_that_has_run_imports_nothing_heavy(
     root, cache, run = finished
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     said = look([run if word == "RUN" else word for word in arguments], root)
-    assert "looks" in said or "told to fail" in said, "it has something to show"
+    assert len(said.splitlines()) > 2, "it has something to show"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["status"], ["status", "--json"], ["compare", "--help"]])
