@@ -93,7 +93,8 @@ def judge(pack: DesiredPack, checkpoint: Checkpoint, started: Started | None) ->
     before, now = int(checkpoint.meta.get("world_size", 1)), world_size(pack)
     if before != now:
         return (
-            f"its state is that of {before} processes, the plan asks for {now}; go back to {before} or use --fresh",
+            f"its state was saved by {before} process{'es' * (before != 1)}, the plan asks for {now}; "
+            f"go back to {before} or use --fresh",
             [],
         )
     differences = []

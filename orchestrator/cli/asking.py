@@ -75,7 +75,7 @@ def _show_pack(console: Console, pack: str, chosen: Sequence[Chosen], resume: Re
     line = Text(f"{pack}  {plural(len(chosen), 'run')}, {', '.join(states)}")
     if resume is not None:
         steps = max(one.steps for one in chosen)
-        line.append(f"  from step {resume.step:,} of {steps:,}  ", style="default")
+        line.append(f"  from step {resume.step:,}{f' of {steps:,}' if steps else ''}  ", style="default")
         line.append(resume.verdict, style=STYLES.get(resume.verdict, "default"))
         if resume.verdict == "fresh":
             line.append(f", {resume.why}", style="dim")
@@ -95,11 +95,11 @@ def _remaining(space: Workspace, choice: Choice, resumes: Mapping[str, Resume]) 
     seconds = room = 0.0
     unknown = 0
     for pack, chosen in choice.packs.items():
-        pace = chosen[0].seconds_per_step
-        if pace is None:
+        pace, steps = chosen[0].seconds_per_step, max(one.steps for one in chosen)
+        if pace is None or not steps:
             unknown += len(chosen)
         else:
-            left = max(one.steps for one in chosen) - resumes[pack].step
+            left = max(0, steps - resumes[pack].step)
             seconds += left * pace * devices_of(chosen[0].pack.resources)
         room += KEEP * sum(one.checkpoint_bytes for one in chosen)
     unit = unit_of(one.pack.resources for one in choice.runs)

@@ -68,8 +68,9 @@ class _Page:
         self._console.print()
         line = Text(f"{len(kind.runs):>5,} ", style="bold")
         line.append(f"{kind.failure}  ", style="bold red")
-        line.append(clip(kind.message, self._console.width - len(line.plain)), style="default")
-        self._console.print(line)
+        room = self._console.width - len(line.plain)
+        for number, part in enumerate(Text(clip(kind.message, 2 * room - 1)).wrap(self._console, room)):
+            self._console.print((Text(" " * len(line.plain)) if number else line) + part)
         for text in kind.evidence:
             cut = text.rstrip()[: self._console.width - INDENT - 2]
             self._console.print(Text(f"{'':{INDENT}}| {cut}", style="dim"))
@@ -110,7 +111,7 @@ def _where(kind: Kind) -> str:
     nodes = list(kind.nodes.items())
     named = ", ".join(f"{node} ({count:,})" if len(nodes) > 1 else node for node, count in nodes[:4])
     machines = named + (f" and {len(nodes) - 4} more machines" if len(nodes) > 4 else "")
-    return f"{at} of {most:,}, after {attempts}, on {machines}"
+    return f"{at}{f' of {most:,}' if most else ''}, after {attempts}, on {machines}"
 
 
 def _shared(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

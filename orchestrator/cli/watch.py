@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from orchestrator.cli.common import backend_options, print_json, resolve_sweep, workspace
+from orchestrator.cli.common import backend_options, prefix, print_json, resolve_sweep, workspace
 
 
 @click.command()
@@ -42,7 +42,7 @@ def command(
     try:
         seen = loop.tick() if once else watch(loop, Console(stderr=True))
     except Detached:
-        say_detached("orchestrate watch" + "".join(f" {name}" for name in sweeps))
+        say_detached(f"orchestrate {prefix(space)}watch" + "".join(f" {name}" for name in sweeps))
         return
     finally:
         loop.close()

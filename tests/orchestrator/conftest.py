@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -22,6 +25,16 @@ def lab() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def json_of() -> Callable[[str], Any]:
+    """Reads what a verb printed; refuses the bare NaN that Python's reader would take."""
+
+    def read(text: str) -> Any:
+        return json.loads(text, parse_constant=lambda word: pytest.fail(f"bare {word} in {text[:200]}"))
+
+    return read
 
 
 @pytest.fixture
