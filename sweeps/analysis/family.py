@@ -91,6 +91,7 @@ def _adjusted(groups: Sequence[Sequence[Measured]], options: Options, size: int,
                 [m.verdict.df or 1.0 for m in tested],
                 _loadings(group, size if len(groups) == 1 else len(group)),
                 one_sided=options.directional,
+                shared=_shared(options),
             )
         )
         out += [min(1.0, len(groups) * next(found)) if m.tested else 1.0 for m in group]
@@ -124,7 +125,13 @@ def _half_width(
         return student.critical(holm_level / 2, df)
     if options.correction != "dunnett":
         return None
-    return critical_value(level / groups, df, _loadings(group, size if groups == 1 else len(group)))
+    loadings = _loadings(group, size if groups == 1 else len(group))
+    return critical_value(level / groups, df, loadings, shared=_shared(options))
+
+
+def _shared(options: Options) -> bool:
+    """Whether the contrasts rest on one estimate of sigma (``auto``: on one, or on larger ones)."""
+    return options.sigma != "own"
 
 
 def _loadings(group: Sequence[Measured], size: int) -> list[float]:

@@ -62,7 +62,15 @@ def parse(rule: str) -> tuple[str, float | None]:
     raise AnalysisError(f"sigma {rule!r} is unknown; choose from {', '.join(RULES)}")
 
 
-def noise(rule: str, name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float = 3.0) -> Noise:
+def noise(
+    rule: str,
+    name: str,
+    baseline: str,
+    arms: Mapping[str, Arm],
+    noise_ratio: float = 3.0,
+    *,
+    cautious: bool = False,
+) -> Noise:
     """The noise of one arm's difference from the baseline under a rule.
 
     Args:
@@ -71,6 +79,8 @@ def noise(rule: str, name: str, baseline: str, arms: Mapping[str, Arm], noise_ra
         baseline: the baseline.
         arms: all arms of the group, the baseline among them, with values.
         noise_ratio: how much noisier than the pool ``auto`` allows a single run to be.
+        cautious: let the baseline's side of ``auto`` never have more degrees of freedom than the baseline, for
+            tests far out in the tail.
     """
     kind, known = parse(rule)
     arm, base = arms[name], arms[baseline]
@@ -89,10 +99,10 @@ def noise(rule: str, name: str, baseline: str, arms: Mapping[str, Arm], noise_ra
             if found.seed_mean_square is None:
                 return Noise(None, None, "own", f"one seed of {who} has no spread of its own")
         return _found(arm, base, everything, mine, theirs, "own (Welch)")
-    return _auto(name, baseline, arms, noise_ratio)
+    return _auto(name, baseline, arms, noise_ratio, cautious)
 
 
-def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float) -> Noise:
+def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float, cautious: bool) -> Noise:
     arm, base = arms[name], arms[baseline]
     pool = components([values for other, values in arms.items() if other != baseline])
     from_baseline = pool.seed_mean_square is None
@@ -104,6 +114,8 @@ def _auto(name: str, baseline: str, arms: Mapping[str, Arm], noise_ratio: float)
     mine, theirs = components([arm]), components([base])
     others = components([values for other, values in arms.items() if other not in (name, baseline)])
     own, own_base = larger_own(mine, pool, others), larger_own(theirs, pool)
+    if cautious and own_base is None and theirs.seed_mean_square is not None:
+        own_base = replace(theirs, seed_mean_square=pool.seed_mean_square)
     if from_baseline:
         own_base = None  # one estimate on both sides, not two independent ones
     single = nested.runs(arm) == 1

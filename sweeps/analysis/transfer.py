@@ -9,8 +9,9 @@ a second family of their own, likewise complete.
 
 Guard: pooling lends a baseline that swings between seeds the calm of arms that always succeed, and Holm over
 the pooled p-values then decides far too much (docs/statistics.md). So a cell that Holm decides must also be
-decided by the default rule of `compare`: each side the larger of its own and the pooled noise (`sigma.py`),
-Dunnett within the column, Bonferroni over columns.
+decided by the default rule of `compare`, each side the larger of its own and the pooled noise (`sigma.py`), here
+with no more degrees of freedom on the baseline's side than the baseline has; Dunnett within the column,
+Bonferroni over columns.
 
 Pairing: none is assumed. Equal seed numbers on both sides are compared as if independent, which is
 conservative when they share a data order, and never as if seeds reused over searches were fresh
@@ -198,7 +199,7 @@ def _guards(
     rows: list[str], arms: Mapping[str, Arm], baseline: str, absent: int, columns: int, alpha: float
 ) -> dict[str, _Guard]:
     """The guard of each row of a column: Dunnett within it, Bonferroni over the columns."""
-    noises = {row: sigma.noise("auto", row, baseline, arms) for row in rows}
+    noises = {row: sigma.noise("auto", row, baseline, arms, cautious=True) for row in rows}
     tested = {row: n.variance for row, n in noises.items() if n.variance is not None and n.reason is None}
     loadings = [math.sqrt(variance.baseline_share) for variance in tested.values()]
     loadings += [min(loadings, default=0.0)] * (absent + len(rows) - len(tested))

@@ -58,3 +58,13 @@ def test_one_sided_agrees_with_scipy():
     theirs = stats.dunnett(*groups[1:], control=groups[0], alternative="greater", rng=np.random.default_rng(1))
     ours = adjusted_p(theirs.statistic, [12] * 3, [HALF] * 3, one_sided=True)
     np.testing.assert_allclose(ours, theirs.pvalue, atol=2e-4)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_it_is_the_probability_it_says(shared):
+    rng = np.random.default_rng(3)
+    draws, arms, df = 400_000, 4, 3
+    numerators = HALF * rng.standard_normal((draws, 1)) + HALF * rng.standard_normal((draws, arms))
+    scales = np.sqrt(rng.chisquare(df, (draws, 1 if shared else arms)) / df)
+    simulated = (np.abs(numerators / scales).max(axis=1) >= 4.0).mean()
+    assert exceedance(4.0, df, np.full(arms, HALF), shared=shared) == pytest.approx(simulated, abs=0.002)
