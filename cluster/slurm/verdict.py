@@ -29,8 +29,9 @@ def verdict_of(runs: Sequence[AccountRow]) -> JobReport:
         code, number = batch[1], batch[2]  # TIMEOUT, CANCELLED and the like hide it in the job's own row
     reason = ""
     by = cancelled_by(row.word)
-    if any(step[0].startswith("OUT_OF_ME") for step in row.steps.values()):
-        cause, reason = "out_of_memory", "a step ran out of memory"
+    if full := [name for name, step in row.steps.items() if step[0].startswith("OUT_OF_ME")]:
+        cause = "out_of_memory"
+        reason = "" if full == ["batch"] else f"step {full[0]} of the job ran out of memory"
     elif by is not None and by == 0 and row.blank_batch and row.elapsed_s == 0:
         cause, reason = "prolog_failed", "its prolog failed (cancelled by root before it began)"
     elif cause == "cancelled" and row.start in ("None", "Unknown"):

@@ -63,11 +63,11 @@ TAIL = "Unknown|Unknown|3|orc-b1|"
         # Out of memory in a step: the job itself says something else, once even COMPLETED.
         (
             f"8_0|FAILED|1:0|0:125|node001|{TAIL}\n8_0.0|OUT_OF_MEMORY|0:125||node001|{TAIL}",
-            "out_of_memory", None, None, "a step ran out of memory",
+            "out_of_memory", None, None, "step 0 of the job ran out of memory",
         ),
         (
             f"8_0|COMPLETED|0:0|0:125|node001|{TAIL}\n8_0.0|OUT_OF_MEMORY|0:125||node001|{TAIL}",
-            "out_of_memory", 0, None, "a step ran out of memory",
+            "out_of_memory", 0, None, "step 0 of the job ran out of memory",
         ),
         (f"9_0|NODE_FAIL|0:0|0:0|node002|{TAIL}\n9_0.batch|CANCELLED|||node002|{TAIL}", "node_failure", None, None, ""),
         ("5_0|CANCELLED by 0|0:0|0:0|node001|2026-11-30T04:35:17|x|3|n|", "cancelled", None, None, "root (uid 0)"),
