@@ -78,6 +78,8 @@ class Policy:
     """How often that first pack tells how far it is; None: as every other."""
     probe_failures: int = 3
     """So many packs of one shape may fail before any of that shape has made a step; then the rest is held."""
+    most_idle: int = 60
+    """So many attempts in a row that got no further, whatever their classes, end a loop of requeues."""
     instant_s: float = 30.0
     """A worker that is gone within so long, without a step, may have met a bad machine."""
     node_failures: int = 3

@@ -108,7 +108,8 @@ def judge_run(run: str, attempts: Sequence[AttemptView], wish: Wish | None, poli
     failure, message = failed
     tries = _tries(counted, run, failure)
     retry = policy.retry(failure)
-    state = RunState.PENDING if tries <= retry.tries else RunState.FAILED
+    again = tries <= retry.tries and _idle(counted, run) <= policy.most_idle
+    state = RunState.PENDING if again else RunState.FAILED
     delay = retry.delay(tries) if state is RunState.PENDING else 0.0
     return RunVerdict(state, failure, message, last.number, delay, last.finished.get(run))
 
@@ -124,6 +125,14 @@ def _tries(counted: Sequence[AttemptView], run: str, failure: FailureClass) -> i
         if attempt.progressed and run not in attempt.finished:
             break
     return tries
+
+
+def _idle(counted: Sequence[AttemptView], run: str) -> int:
+    """Attempts in a row that got no further, of whatever class."""
+    for number, attempt in enumerate(reversed(counted)):
+        if attempt.progressed and run not in attempt.finished:
+            return number
+    return len(counted)
 
 
 def judge_pack(

@@ -176,6 +176,20 @@ def test_each_class_is_retried_as_often_as_its_policy_says(desk: Desk, failure: 
     assert (verdict.state, verdict.failure) == (RunState.FAILED, failure)
 
 
+def test_requeues_that_get_no_further_come_to_an_end_whatever_their_classes(desk: Desk) -> None:
+    """Preempted, then cut by the limit, then preempted: no class alone is ever in a row."""
+    turns = (FailureClass.PREEMPTED, FailureClass.TIME_LIMIT, FailureClass.LOST)
+    views = [closed(n, desk.runs[0], "preempted", turns[n % 3]) for n in range(1, POLICY.most_idle + 1)]
+    desk.put(0, *views)
+    assert decide(desk.board, 1, 1e6) == [Launch(desk.packs[0], POLICY.most_idle + 1)]
+    last = closed(POLICY.most_idle + 1, desk.runs[0], "preempted", FailureClass.PREEMPTED)
+    desk.put(0, *views, last)
+    assert not [a for a in decide(desk.board, 9, 1e9) if a.pack == desk.packs[0]]
+    further = closed(30, desk.runs[0], "preempted", turns[0], first_step=0, checkpoint=10, started=0.0)
+    desk.put(0, *views[:29], further, *views[30:], last)
+    assert decide(desk.board, 1, 1e6) == [Launch(desk.packs[0], POLICY.most_idle + 2)], "one of them got further"
+
+
 def test_progress_starts_the_count_anew(desk: Desk) -> None:
     views = [
         closed(n, desk.runs[0], "lost", FailureClass.LOST, first_step=10 * (n - 1), checkpoint=10 * n, started=0.0)
