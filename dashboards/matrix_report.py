@@ -13,6 +13,7 @@ from dashboards.charts.matrix import matrix_figure
 from dashboards.charts.style import inline, rendered
 from dashboards.latex import latex
 from dashboards.queries import Comparison, compare
+from dashboards.reports.transfer_quotes import quotes
 from dashboards.reports.transfer_sections import FIELDS as CONTRASTS
 from dashboards.reports.transfer_sections import records as contrast_records
 from dashboards.reports.transfer_sections import sections
@@ -29,7 +30,7 @@ def matrix_content(root: Path, sweep: str, runs: Columns, **asked: Any) -> dict[
     """The content of ``report.json`` without writing or drawing anything (``report --json``)."""
     comparison = compare(root, sweep, runs, **asked)
     content = export.report_json(sweep, comparison, accounts(runs), stability(comparison))
-    return content | added_json(additions(root, sweep, runs, comparison))
+    return content | added_json(comparison, additions(root, sweep, runs, comparison))
 
 
 def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any) -> Written:
@@ -43,7 +44,7 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     counted, stable = accounts(runs), stability(comparison)
     records = export.flat_records(comparison)
     added = additions(root, sweep, runs, comparison)
-    content = export.report_json(sweep, comparison, counted, stable) | added_json(added)
+    content = export.report_json(sweep, comparison, counted, stable) | added_json(comparison, added)
     below = sections(comparison, added) if added else []
     span = page.colour_span(comparison)
     matrix = matrix_figure(comparison, comparison.primary, span)
@@ -78,7 +79,8 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     if added is not None:
         files["contrasts.csv"] = as_csv(contrast_records(added), list(CONTRASTS))
         files["contrasts.parquet"] = records_parquet(contrast_records(added), CONTRASTS)
-    more = {"pictures": pictures, "below": below, "shown": shown, "files": sorted(files)}
+    said = quotes(comparison, added)
+    more = {"quotes": said, "pictures": pictures, "below": below, "shown": shown, "files": sorted(files)}
     html = templates(**page.FILTERS).get_template("report.html").render(view | more)
     for name, data in files.items():
         replace_file(out / name, data)
@@ -86,11 +88,12 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     return Written(out / "index.html", tuple(out / name for name in files), content)
 
 
-def added_json(added: Additions | None) -> dict[str, Any]:
-    """What the JSON says beyond the matrix; empty for another comparison."""
+def added_json(comparison: Comparison, added: Additions | None) -> dict[str, Any]:
+    """What the JSON says beyond the matrix: the quotes, and for a transfer matrix what stands below it."""
+    said = {"report": "matrix", "quotes": list(quotes(comparison, added))}
     if added is None:
-        return {}
-    return {
+        return said
+    return said | {
         "specificity_index": asdict(added.index),
         "specificity": [
             {"column": s.against_others.column, "beaten": s.beaten, "rivals": s.rivals, "best_other": s.best_other}

@@ -110,8 +110,8 @@ def how_to_read(comparison: Comparison) -> list[str]:
     return [
         what,
         "Bold entries are decided: a Student t test, with the noise between seeds (and between searches) pooled over "
-        f"the column, excludes zero after Holm's correction for all {family} entries; hatched entries are undecided, "
-        "which is not evidence that there is no difference.",
+        f"the column, excludes zero after Holm's correction for all {family} entries, and a test that lends no side "
+        "the calm of another agrees; hatched entries are undecided, which is not evidence that there is no difference.",
         f"{scope}.",
     ]
 

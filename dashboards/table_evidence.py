@@ -1,14 +1,14 @@
-"""From a table's rows to evidence: which column is what, run by run or only means."""
+"""From a table to evidence: its results or means, and what stands beside them in other columns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dashboards.evidence import Conduct, Evidence, Key, Loss, Trace, number_setting
-from dashboards.table_rows import TableRows, Value, words
+from dashboards.table_rows import COUNTS, TableRows, Value, words
 from sweeps.analysis.decoupling import relative_loss
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
@@ -16,70 +16,71 @@ from sweeps.analysis.results import Result
 from sweeps.analysis.summaries import Summary
 
 ARMS = ("arm", "method", "architecture", "modification", "model")
-COUNTS = ("seeds", "n", "runs")
+SCALES = ("scale", "size")
 LOSSES = ("loss", "validation_loss", "val_loss", "test_loss")
 EARLY = ("loss_first_128", "early_loss")
 
 
 @dataclass(frozen=True)
-class Names:
-    """Which column is what, as far as a person (or the table's own ``#:`` lines) said; None: found by its name."""
+class Runs:
+    """A table's rows as results, and which column was what.
 
-    arm: str | None = None
-    seed: str | None = None
-    metric: str | None = None
+    Attributes:
+        results: one a run and task, or empty where only means are known.
+        arm, metric, scale: columns; ``kind`` that of classes, ``loss`` that of held-out losses; None: by its name.
+    """
+
+    arm: str
+    metric: str
+    results: tuple[Result, ...] = ()
     scale: str | None = None
-    task: str | None = None
     kind: str | None = None
     loss: str | None = None
-    baseline: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def table_evidence(table: TableRows, names: Names | None = None) -> Evidence:
-    """Evidence from a table.
+def means_columns(table: TableRows, arm: str | None = None, scale: str | None = None) -> Runs:
+    """The columns of a table of means.
 
     Raises:
-        AnalysisError: a column or the baseline that is not there; it lists what there is.
+        AnalysisError: no column of arms.
     """
-    names = names or Names()
-    said = table.settings
-    arm = names.arm or said.get("arm_column") or table.first(ARMS) or "arm"
-    table.need(arm, "arms", "--arm-column")
-    seed = names.seed or table.first(("seed",))
-    count = table.first(COUNTS)
-    only_means = seed is None and count is not None and "mean" in table.columns
-    metric = "mean" if only_means else names.metric or said.get("metric")
-    if metric is None:
-        known = ", ".join(table.columns)
-        raise AnalysisError(f"say which column of {table.file} is compared: --metric (columns: {known})")
-    table.need(metric, "metric", "--metric")
-    if not only_means:
-        table.need(seed or "seed", "seeds", "--seed-column")
-    scale = names.scale or table.first(("scale", "size"))
-    baseline = names.baseline or said.get("baseline")
-    arms = list(dict.fromkeys(words(row[arm]) for row in table.rows if row.get(arm) is not None))
+    name = arm or table.settings.get("arm_column") or table.first(ARMS) or "arm"
+    table.need(name, "arms", "--arm-column")
+    return Runs(name, table.settings.get("metric", "mean"), scale=scale or table.first(SCALES))
+
+
+def table_evidence(table: TableRows, runs: Runs, baseline: str | None, asked: Mapping[str, Any]) -> Evidence:
+    """Evidence from a table.
+
+    Args:
+        table: its rows.
+        runs: results and columns.
+        baseline: the arm others are compared with; where absent, what the table says.
+        asked: options that a person gave, None where he gave none.
+
+    Raises:
+        AnalysisError: a baseline that is not there; it lists the arms.
+    """
+    said, baseline = table.settings, baseline or table.settings.get("baseline")
+    arms = list(dict.fromkeys(words(row[runs.arm]) for row in table.rows if row.get(runs.arm) is not None))
     if baseline is None or baseline not in arms:
         raise AnalysisError(
             f"{'no baseline was named' if baseline is None else f'no row of {table.file} has the arm {baseline!r}'}; "
             f"name one with --baseline (arms: {', '.join(arms)})"
         )
-    options = _options(baseline, said, names.options)
-    task = names.task or table.first(("task",))
-    kind = names.kind or table.first(("class",))
-    reader = _Reader(table, arm, scale)
+    reader = _Reader(table, runs.arm, runs.scale)
     chance = number_setting(said, "chance")
-    tasks = {words(r[task]) for r in table.rows if r.get(task) is not None} if task else {"all"}
+    tasks = {r.task for r in runs.results} or {"all"}
     return Evidence(
         name=table.name,
-        metric=said.get("metric", metric) if only_means else metric,
-        options=options,
+        metric=runs.metric,
+        options=_options(baseline, said, asked),
         kicker=table.file,
         remarks=(" ".join(table.remarks),) if table.remarks else (),
-        results=() if only_means else reader.results(metric, seed or "seed", task),
-        means=reader.means(count or "seeds") if only_means else (),
-        classes=reader.classes(kind),
-        losses=reader.losses(names.loss or table.first(LOSSES), "loss_percent", baseline),
+        results=runs.results,
+        means=reader.means() if not runs.results else (),
+        classes=reader.classes(runs.kind or table.first(("class",))),
+        losses=reader.losses(runs.loss or table.first(LOSSES), "loss_percent", baseline),
         early=reader.losses(table.first(EARLY), "early_loss_percent", baseline),
         chance={} if chance is None else dict.fromkeys(tasks, chance),
         traces=reader.traces(),
@@ -129,27 +130,8 @@ class _Reader:
         value = row.get(self.scale) if self.scale else None
         return None if value is None else words(value)
 
-    def results(self, metric: str, seed: str, task: str | None) -> tuple[Result, ...]:
-        made = []
-        for index, row in enumerate(self.table.rows, start=1):
-            arm, scale = self.key(row)
-            number = row.get(seed)
-            if not isinstance(number, float) or number != int(number):
-                raise AnalysisError(f"{self.table.file}, row {index}: seed {number!r} is no whole number")
-            value = row.get(metric)
-            reason = row.get("reason")
-            if isinstance(value, str):
-                reason, value = f"{metric} is {value}", None
-            lost = row.get("diverged") in (1.0, "true", "True", "yes")
-            why = str(reason or "no value in the table")
-            made.append(
-                Result(arm, words(row[task]) if task and row.get(task) is not None else "all", int(number),
-                       value=value, reason=None if value is not None else why, diverged=lost, scale=scale)
-            )  # fmt: skip
-        return tuple(made)
-
-    def means(self, count: str) -> tuple[Summary, ...]:
-        made = []
+    def means(self) -> tuple[Summary, ...]:
+        count, made = self.table.first(COUNTS) or "seeds", []
         for row in self.table.rows:
             arm, scale = self.key(row)
             n, reason = _number(row.get(count)), row.get("reason")

@@ -1,4 +1,4 @@
-"""Anybody's table of results as plain rows: CSV, JSON lines or Parquet, with what its comment lines say.
+"""Anybody's table of results as plain rows, with what its comment lines say.
 
 In a CSV a line that begins with ``#`` is a remark on the source, one that begins with ``#:`` a setting (``#: baseline =
 softmax``), so that a table can say how it wants to be read.
@@ -6,22 +6,20 @@ softmax``), so that a table can say how it wants to be read.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from sweeps.analysis.errors import AnalysisError
-from sweeps.tables import read_parquet
 
-SUFFIXES = (".csv", ".jsonl", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 SHIPPED = Path(__file__).parents[1] / "sweeps" / "data"
 """Published tables that come with the project, found by name."""
 Value = str | float | None
+COUNTS = ("seeds", "n", "runs")
+"""Columns that hold how many runs are behind a published mean."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,11 @@ class TableRows:
             )
         return column
 
+    @property
+    def only_means(self) -> bool:
+        """Whether a row is an arm with its mean and its number of runs, and not a run."""
+        return "seed" not in self.columns and "mean" in self.columns and self.first(COUNTS) is not None
+
     def first(self, names: Sequence[str]) -> str | None:
         """The first of these columns that the table has."""
         return next((name for name in names if name in self.columns), None)
@@ -71,46 +74,31 @@ def find_table(text: str) -> Path | None:
     return shipped if len(path.parts) == 1 and path.suffix in SUFFIXES and shipped.is_file() else None
 
 
-def read_rows(path: Path) -> TableRows:
-    """Read a table; numbers become floats, empty and NA entries None, and what is not finite stays text.
+def table_of(path: Path, rows: Sequence[Mapping[str, Any]]) -> TableRows:
+    """A table from its rows; numbers become floats, empty and NA entries None, and what is not finite stays text.
 
     Raises:
-        AnalysisError: no row, or a line that is no JSON object.
+        AnalysisError: no row.
     """
-    remarks: list[str] = []
-    settings: dict[str, str] = {}
-    if path.suffix == ".parquet":
-        rows = read_parquet(path).to_pylist()
-    elif path.suffix == ".jsonl":
-        rows = _json_rows(path)
-    else:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-        for line in lines:
-            if line.startswith("#:"):
-                name, _, value = line[2:].partition("=")
-                settings[name.strip()] = value.strip()
-            elif line.startswith("#"):
-                remarks.append(line[1:].strip())
-        rows = list(csv.DictReader(line for line in lines if line.strip() and not line.startswith("#")))
     if not rows:
         raise AnalysisError(f"{path.name} has no row")
     columns = tuple(dict.fromkeys(str(name) for row in rows for name in row))
     clean = tuple({str(name): _value(value) for name, value in row.items()} for row in rows)
-    return TableRows(path.stem, path.name, columns, clean, tuple(remarks), settings)
+    remarks, settings = _comments(path) if path.suffix == ".csv" else ((), {})
+    return TableRows(path.stem, path.name, columns, clean, remarks, settings)
 
 
-def _json_rows(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if line.strip():
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise AnalysisError(f"{path.name}, line {number}: {error}") from None
-            if not isinstance(row, dict):
-                raise AnalysisError(f"{path.name}, line {number}: a row is a JSON object")
-            rows.append(row)
-    return rows
+def _comments(path: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """A CSV's remarks and settings."""
+    remarks: list[str] = []
+    settings: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
+        if line.startswith("#:"):
+            name, _, value = line[2:].partition("=")
+            settings[name.strip()] = value.strip()
+        elif line.startswith("#"):
+            remarks.append(line[1:].strip())
+    return tuple(remarks), settings
 
 
 def _value(value: Any) -> Value:

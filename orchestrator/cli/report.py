@@ -28,10 +28,10 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 @click.option("--correction", type=click.Choice(CORRECTIONS), help="For how many tests, and how.")
 @click.option("--sigma", help="Which noise: auto, pooled, own, baseline or known:X.")
 @click.option("--margin", type=click.FloatRange(0, min_open=True), help="Equivalence margin, in the metric's unit.")
-@click.option("--arm-column", help="A table's column of arms [arm, method, architecture, model ...].")
-@click.option("--seed-column", help="A table's column of seeds [seed].")
+@click.option("--arm-column", help="A table's column of arms [arm, method, variant, modification, model].")
+@click.option("--seed-column", help="A table's column of seeds [seed, trial, replicate]; none: every row is a run.")
 @click.option("--scale-column", help="A table's column of scales [scale, size].")
-@click.option("--task-column", help="A table's column of tasks [task].")
+@click.option("--task-column", help="A table's column of tasks [task, benchmark].")
 @click.option("--class-column", help="A table's column of classes of change [class].")
 @click.option("--loss-column", help="A table's column of held-out losses [loss, validation_loss ...].")
 @click.option("--lower-is-better", is_flag=True, help="The metric is a loss or an error.")
@@ -41,7 +41,7 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 def command(
     ctx: click.Context, source: str | None, out: Path | None, strict: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Write the report of a sweep (default: the newest) or of anybody's table (CSV, JSON lines or Parquet): one page
+    """Write the report of a sweep (default: the newest) or of anybody's table (CSV, TSV, JSON lines, Parquet): one page
     that opens from disk, PNG, SVG, CSV, Parquet, JSON, LaTeX.
 
     Works on a sweep that is not finished: what is missing carries its reason. The tables are brought up to date first.
@@ -87,9 +87,9 @@ def _of_sweep(
 
 def _of_table(table: Path, out: Path | None, as_json: bool, asked: dict[str, Any]) -> dict[str, Any]:
     from dashboards.sheet_files import sheet_json, write_sheet
-    from dashboards.table_report import table_sheet
+    from orchestrator.cli.table_sheets import sheet_of_table
 
-    sheet = table_sheet(table, **asked)
+    sheet = sheet_of_table(table, **asked)
     if as_json:
         return sheet_json(sheet)
     return _said(write_sheet(sheet, out or Path(f"{table.stem}-{sheet.kind}")))

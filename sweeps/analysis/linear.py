@@ -1,20 +1,18 @@
 """Linear contrasts of arm means within one column: an arm against the mean of several, and the like.
 
-The noise is that of `nested`: seeds within searches, searches within arms, pooled over the arms of the contrast's
-column; an arm that is noisier than the rest of them (F test at 1 %) brings its own mean squares. Means of different
-arms are taken as independent, which is conservative where equal seeds share their data order and the weights sum to 0.
+The noise is that of `nested`, by the rule `auto` of `sigma`: seeds within searches, searches within arms, pooled over
+the arms of the contrast's column, and an arm's own where that is larger. Means of different arms are taken as
+independent, which is conservative where equal seeds share their data order and the weights sum to 0.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sweeps.analysis import nested, student
+from sweeps.analysis import nested, sigma, student
 from sweeps.analysis.corrections import adjust
 from sweeps.analysis.nested import Arm, Components
 from sweeps.analysis.results import Result, by_search, is_planned, without_value
-
-NOISIER = 0.01
 
 
 @dataclass(frozen=True)
@@ -133,17 +131,16 @@ def _add(parts: dict[tuple[str, float, float], float], key: tuple[str, float, fl
 def _mean_squares(
     arm: str, values: Arm, everyone: Mapping[str, Arm], pooled: Components
 ) -> tuple[tuple[str, float, float] | None, tuple[str, float, float] | None]:
-    """(name, mean square, df) of seeds and of searches: the pooled ones, or the arm's own where it is noisier."""
+    """(name, mean square, df) of seeds and of searches: the pooled ones, or the arm's own by `sigma.larger_own`."""
     mine = nested.components([values])
     rest = nested.components([other for name, other in everyone.items() if name != arm])
+    own = sigma.larger_own(mine, pooled, rest)
     chosen: list[tuple[str, float, float] | None] = []
     for which in ("seed", "search"):
-        own, own_df = getattr(mine, f"{which}_mean_square"), getattr(mine, f"{which}_df")
-        others, others_df = getattr(rest, f"{which}_mean_square"), getattr(rest, f"{which}_df")
+        square = None if own is None else getattr(own, f"{which}_mean_square")
+        if square is not None:
+            chosen.append((f"{which} of {arm}", square, getattr(mine, f"{which}_df")))
+            continue
         square, df = getattr(pooled, f"{which}_mean_square"), getattr(pooled, f"{which}_df")
-        noisier = bool(own) and others is not None
-        if noisier and (others == 0 or student.f_upper_p(own / others, own_df, others_df) < NOISIER):
-            chosen.append((f"{which} of {arm}", own, own_df))
-        else:
-            chosen.append(None if square is None else (which, square, df))
+        chosen.append(None if square is None else (which, square, df))
     return chosen[0], chosen[1]

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import orjson
 import pytest
 
 from dashboards.report import report_content
 from dashboards.sheet_files import sheet_json, write_sheet
-from dashboards.table_report import table_sheet
-from dashboards.table_rows import find_table, read_rows
+from dashboards.table_rows import find_table
 from jobs.workspace import Workspace
+from orchestrator.cli.table_sheets import sheet_of_table
 from orchestrator.gather.parquet import gather
 from sweeps.analysis.errors import AnalysisError
 
@@ -39,7 +40,7 @@ def runs_table(folder: Path, text: str = "") -> Path:
 
 def test_the_published_numbers_are_judged_by_both_rules() -> None:
     """audits.md 3.2 and 3.3: by z six survive, of which a t test with the sd's own df leaves three."""
-    records = {r["arm"]: r for r in sheet_json(table_sheet(shipped()))["records"]}
+    records = {r["arm"]: r for r in sheet_json(sheet_of_table(shipped()))["records"]}
     assert records["Softpick"]["p_z_bonferroni"] == pytest.approx(1.486172e-4, rel=1e-3)
     assert records["HybridNorm"]["p_z_bonferroni"] == pytest.approx(0.02703183, rel=1e-3)
     assert records["Softpick"]["t"] == pytest.approx(5.4746, rel=1e-3)
@@ -50,7 +51,7 @@ def test_the_published_numbers_are_judged_by_both_rules() -> None:
 
 
 def test_the_quotes_claim_no_more_than_the_verdicts(tmp_path: Path) -> None:
-    sheet = table_sheet(shipped())
+    sheet = sheet_of_table(shipped())
     assert len(sheet.quotes) == 3
     assert "none came out as better and 3 (" in sheet.quotes[0]
     assert "over a family of 19" in sheet.quotes[0]
@@ -62,7 +63,7 @@ def test_the_quotes_claim_no_more_than_the_verdicts(tmp_path: Path) -> None:
     plain = re.sub(r"data:image[^\"]+", "", page)
     assert not re.search(r"\b(nan|NaN|None|inf)\b", plain)
     assert not re.search(r"<t[dh][^>]*></t[dh]>", plain.split("<tbody>", 1)[1].split("Twelve rules")[0])
-    again = write_sheet(table_sheet(shipped()), tmp_path / "b")
+    again = write_sheet(sheet_of_table(shipped()), tmp_path / "b")
     for path in written.files:
         assert again.file(path.name).read_bytes() == path.read_bytes(), path.name
     assert {"forest.svg", "forest.png", "audit.csv", "audit.parquet", "audit.json", "audit.tex"} <= {
@@ -74,7 +75,7 @@ def test_the_quotes_claim_no_more_than_the_verdicts(tmp_path: Path) -> None:
 
 
 def test_the_checklist_says_what_was_really_done() -> None:
-    rules = {r["code"]: r for r in sheet_json(table_sheet(shipped()))["checklist"]}
+    rules = {r["code"]: r for r in sheet_json(sheet_of_table(shipped()))["checklist"]}
     assert list(rules) == [f"R{i}" for i in range(1, 13)]
     assert rules["R4"]["answer"] == "in part"
     assert rules["R6"]["why"] == "no downstream value: Differential Attention"
@@ -84,7 +85,7 @@ def test_the_checklist_says_what_was_really_done() -> None:
 
 def test_somebodys_runs_are_judged_by_the_engine(tmp_path: Path) -> None:
     path = runs_table(tmp_path, "\nlate,0,piqa,,running\nlate,0,arc,nan,")
-    sheet = table_sheet(path, metric="accuracy", baseline="base", margin=0.05)
+    sheet = sheet_of_table(path, metric="accuracy", baseline="base", margin=0.05)
     records = {r["arm"]: r for r in sheet.records}
     assert (records["good"]["verdict"], records["bad"]["verdict"]) == ("better", "worse")
     assert records["same"]["verdict"] == "equivalent"
@@ -98,7 +99,7 @@ def test_somebodys_runs_are_judged_by_the_engine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "--metric"),
+        ({}, "no baseline was named; name one with --baseline"),
         ({"metric": "accuracy"}, "name one with --baseline"),
         ({"metric": "accuracy", "baseline": "softmax"}, "has the arm 'softmax'"),
         ({"metric": "acc", "baseline": "base"}, "no column 'acc'"),
@@ -108,18 +109,18 @@ def test_somebodys_runs_are_judged_by_the_engine(tmp_path: Path) -> None:
 )
 def test_what_a_table_lacks_is_named(tmp_path: Path, asked: dict[str, str], message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
-        table_sheet(runs_table(tmp_path), **asked)
+        sheet_of_table(runs_table(tmp_path), **asked)
 
 
 def test_json_lines_read_like_csv(tmp_path: Path) -> None:
-    csv = read_rows(runs_table(tmp_path))
-    path = tmp_path / "mine.jsonl"
-    lines = [{k: v for k, v in row.items() if v is not None} for row in csv.rows]
-    path.write_text("\n".join(repr(line).replace("'", '"') for line in lines))
-    assert [row["accuracy"] for row in read_rows(path).rows] == [row["accuracy"] for row in csv.rows]
-    path.write_text("[1]\n")
-    with pytest.raises(AnalysisError, match="line 1: a row is a JSON object"):
-        read_rows(path)
+    path = runs_table(tmp_path)
+    rows = [dict(zip(("arm", "seed", "task", "accuracy"), line.split(","), strict=False))
+            for line in path.read_text().splitlines()[2:]]  # fmt: skip
+    lines = [orjson.dumps(row | {"seed": int(row["seed"]), "accuracy": float(row["accuracy"])}) for row in rows]
+    other = tmp_path / "mine.jsonl"
+    other.write_bytes(b"\n".join(lines))
+    asked = {"metric": "accuracy", "baseline": "base"}
+    assert sheet_of_table(other, **asked).records == sheet_of_table(path, **asked).records
 
 
 def test_a_sweep_can_be_audited(tmp_path: Path, synthetic: ModuleType) -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from dashboards.sheet_files import sheet_json, write_sheet
-from dashboards.table_report import table_sheet
 from dashboards.table_rows import find_table
+from orchestrator.cli.table_sheets import sheet_of_table
 from sweeps.analysis.errors import AnalysisError
 
 
 def olmpool():
     path = find_table("olmpool.csv")
     assert path is not None
-    return table_sheet(path)
+    return sheet_of_table(path)
 
 
 def test_olmpool_reproduces_the_published_r_squared(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def planted(folder: Path, settings: str = "") -> Path:
 
 
 def test_planted_effects_are_found(tmp_path: Path) -> None:
-    sheet = table_sheet(planted(tmp_path), "factorial", metric="score")
+    sheet = sheet_of_table(planted(tmp_path), kind="factorial", metric="score")
     records = {r["term"]: r for r in sheet.records}
     assert abs(records["gate = on"]["effect"]) == pytest.approx(2, abs=0.2)
     assert abs(next(r for t, r in records.items() if t.startswith("norm"))["effect"]) == pytest.approx(3, abs=0.2)
@@ -67,6 +67,6 @@ def test_planted_effects_are_found(tmp_path: Path) -> None:
 )
 def test_a_bad_design_is_named(tmp_path: Path, settings: str, message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
-        table_sheet(planted(tmp_path, settings), "factorial", metric="score")
+        sheet_of_table(planted(tmp_path, settings), kind="factorial", metric="score")
     with pytest.raises(AnalysisError, match="--metric"):
-        table_sheet(planted(tmp_path), "factorial")
+        sheet_of_table(planted(tmp_path), kind="factorial")

@@ -12,9 +12,9 @@ from dashboards.evidence import Trace
 from dashboards.norms import watched
 from dashboards.report import report_content
 from dashboards.sheet_files import sheet_json, write_sheet
-from dashboards.table_report import table_sheet
 from dashboards.table_rows import find_table
 from jobs.workspace import Workspace
+from orchestrator.cli.table_sheets import sheet_of_table
 from orchestrator.gather.parquet import gather
 from sweeps.analysis.errors import AnalysisError
 
@@ -49,7 +49,7 @@ def table(tmp_path: Path) -> Path:
 def shipped(kind: str):
     path = find_table("audit.csv")
     assert path is not None
-    return table_sheet(path, kind)
+    return sheet_of_table(path, kind=kind)
 
 
 def test_the_published_rank_correlation_says_nothing() -> None:
@@ -76,7 +76,7 @@ def test_the_published_divergences_and_their_alarm() -> None:
 
 
 def test_effects_at_two_scales(table: Path, tmp_path: Path) -> None:
-    sheet = table_sheet(table, metric="accuracy", baseline="base", scale_column="size", arm_column="method")
+    sheet = sheet_of_table(table, metric="accuracy", baseline="base", scale_column="size", arm_column="method")
     assert sheet.kind == "scale"  # two scales are what this table has
     content = sheet_json(sheet)
     assert content["same_sign"] == [4, 5]  # peri turns
@@ -97,7 +97,7 @@ def test_one_scale_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "one.csv"
     path.write_text("arm,seed,accuracy\na,1,0.5\na,2,0.6\nb,1,0.5\nb,2,0.7\n")
     with pytest.raises(AnalysisError, match="--scale-column"):
-        table_sheet(path, "scale", metric="accuracy", baseline="a")
+        sheet_of_table(path, kind="scale", metric="accuracy", baseline="a")
 
 
 def test_a_trace_that_is_too_short_has_no_alarm_and_a_reason() -> None:
@@ -122,7 +122,7 @@ def test_the_published_losses_hide_two_failures() -> None:
 
 def test_decoupling_of_runs(table: Path) -> None:
     asked = {"metric": "accuracy", "baseline": "base", "scale_column": "size", "arm_column": "method"}
-    records = {r["arm"]: r for r in table_sheet(table, "decoupling", **asked).records}
+    records = {r["arm"]: r for r in sheet_of_table(table, kind="decoupling", **asked).records}
     assert records["sigmoid"]["masked"]
     assert records["sigmoid"]["index"] < -2
     assert not records["gated"]["masked"]
@@ -132,12 +132,12 @@ def test_decoupling_of_runs(table: Path) -> None:
 
 def test_a_verdict_that_rests_on_loss_is_warned_of(table: Path) -> None:
     asked = {"baseline": "base", "scale_column": "size", "arm_column": "method", "loss_column": "loss"}
-    sheet = table_sheet(table, "decoupling", metric="accuracy", **asked)
+    sheet = sheet_of_table(table, kind="decoupling", metric="accuracy", **asked)
     assert not [word for word, _ in sheet.banners if word == "Judged by loss alone."]
     text = table.read_text().replace("gated,attention output,60M", "gated,attention output,60M")
     rows = [re.sub(r"(gated,attention output,60M,\d),[\d.]+,", r"\1,,", line) for line in text.splitlines()]
     table.write_text("\n".join(rows) + "\n")
-    warned = table_sheet(table, "decoupling", metric="accuracy", **asked).banners
+    warned = sheet_of_table(table, kind="decoupling", metric="accuracy", **asked).banners
     assert any("gated changes the attention output and is judged by loss alone" in said for _, said in warned)
 
 
@@ -145,7 +145,7 @@ def test_without_losses_there_is_no_decoupling(tmp_path: Path) -> None:
     path = tmp_path / "one.csv"
     path.write_text("arm,seed,accuracy\na,1,0.5\na,2,0.6\nb,1,0.5\nb,2,0.7\n")
     with pytest.raises(AnalysisError, match="--loss-column"):
-        table_sheet(path, "decoupling", metric="accuracy", baseline="a")
+        sheet_of_table(path, kind="decoupling", metric="accuracy", baseline="a")
 
 
 def test_a_ladder_sweep_gets_the_same_pages(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -172,5 +172,5 @@ def test_a_ladder_sweep_gets_the_same_pages(tmp_path: Path, synthetic: ModuleTyp
     assert (hyper["diverged"], hyper["started"]) == (3, 3)
     loss = report_content(tmp_path, "plain", "decoupling")
     assert {r["arm"] for r in loss["records"] if r["masked"]} >= {"sigmoid"}
-    factorial = report_content(tmp_path, "plain", "factorial")
+    factorial = report_content(tmp_path, "plain", kind="factorial")
     assert any("sigmoid" in r["term"] and r["decided"] for r in factorial["records"])

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from sweeps.analysis.linear import closed, contrast
+from sweeps.analysis.noise_floor import c4
 from sweeps.analysis.results import Result
 from sweeps.analysis.specificity import specificity, specificity_index
 
@@ -29,7 +30,7 @@ def study(gain: dict[tuple[str, str], float], seed: int = 0, searches: int = 2, 
 
 
 def test_only_the_planted_column_is_specific() -> None:
-    found = specificity(study({("a", "a"): 0.2, ("b", "a"): 0.0, ("b", "b"): 0.0}), TASKS, TASKS)
+    found = specificity(study({("a", "a"): 0.2}, searches=4), TASKS, TASKS)
     verdicts = {s.against_others.column: s.against_others.verdict for s in found}
     assert verdicts == {"a": "more", "b": "undecided", "c": "undecided"}
     first = found[0]
@@ -46,13 +47,17 @@ def test_an_arm_that_is_good_everywhere_is_not_specific() -> None:
     assert found["b"].best_other[0] == "a"
 
 
-def test_a_contrast_of_two_plain_arms_is_students_pooled_t() -> None:
-    values = {"x": (0.1, 0.2, 0.4), "y": (0.3, 0.5, 0.55)}
+def test_each_side_has_the_larger_of_its_own_and_the_pooled_noise() -> None:
+    """The rule `auto`: s^2 / c4^2 of an arm where that exceeds the pooled s^2, with its own degrees of freedom."""
+    values = {"calm": (0.50, 0.51, 0.52, 0.53), "wild": (0.1, 0.5, 0.2, 0.9)}
     rows = [Result(arm, "t", i, value=v) for arm, found in values.items() for i, v in enumerate(found)]
-    made = contrast("q", "t", {"x": 1.0, "y": -1.0}, rows)
-    known = stats.ttest_ind(values["x"], values["y"])
-    assert made.p == pytest.approx(float(known.pvalue))
-    assert made.df == pytest.approx(4)
+    made = contrast("q", "t", {"wild": 1.0, "calm": -1.0}, rows)
+    spread = {arm: float(np.var(found, ddof=1)) for arm, found in values.items()}
+    pooled = (spread["calm"] + spread["wild"]) / 2
+    wild = spread["wild"] / c4(3) ** 2
+    assert made.standard_error == pytest.approx(math.sqrt((wild + pooled) / 4))
+    assert made.df == pytest.approx((wild + pooled) ** 2 / (wild**2 / 3 + pooled**2 / 6))
+    assert made.p == pytest.approx(2 * stats.t.sf(abs(made.value / made.standard_error), made.df))  # type: ignore[operator]
 
 
 def test_the_mean_of_the_others_has_the_variance_of_a_mean() -> None:
@@ -63,8 +68,8 @@ def test_the_mean_of_the_others_has_the_variance_of_a_mean() -> None:
         for i in range(20)
     ]
     made = contrast("q", "t", {"x": 1.0, "y": -0.5, "z": -0.5}, rows)
-    sigma = math.sqrt(np.mean([np.var([r.value for r in rows if r.arm == arm], ddof=1) for arm in "xyz"]))  # type: ignore[misc]
-    assert made.standard_error == pytest.approx(sigma * math.sqrt(1 / 20 + 0.5 / 20))
+    square = float(np.var([0.01 * k for k in range(20)], ddof=1)) / c4(19) ** 2
+    assert made.standard_error == pytest.approx(math.sqrt(square * (1 / 20 + 0.5 / 20)))
 
 
 def test_gaps_are_shown_and_not_decided() -> None:
