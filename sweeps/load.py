@@ -1,4 +1,7 @@
-"""A sweep file -> a checked, resolved ``Sweep``: includes, preset, overrides, interpolation, schema, in this order."""
+"""A sweep file -> a checked, resolved ``Sweep``.
+
+In this order: includes, preset, overrides, interpolation, curves from files, schema.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeps import mistakes, shipped
+from sweeps.curve_files import read_curves
 from sweeps.errors import Problem, SweepError
 from sweeps.interpolation import resolve
 from sweeps.overrides import read_override
@@ -62,7 +66,8 @@ def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | 
     if problems and not tree:
         raise SweepError(problems)  # nothing could be read: what its keys lack is no news
     tree.setdefault("name", path.stem)
-    tree = _within_json(resolve(tree, origins, problems), origins, problems)
+    tree = read_curves(resolve(tree, origins, problems), origins, problems)
+    tree = _within_json(tree, origins, problems)
     file, tree = _checked(tree, origins, problems)
     if problems or file is None:
         raise SweepError(sorted(problems, key=lambda p: (p.file.startswith("override"), p.file, p.line or 0)))
@@ -80,21 +85,33 @@ def _read_file(path: Path, problems: list[Problem], inside: tuple[Path, ...]) ->
         problems.append(Problem("", f"cannot be read: {reason}", name))
         return {}, {}
     tree, origins = read_tree(text, name, problems)
+    _settle_presets(tree, path.parent)
     return _with_includes(tree, origins, path, problems, (*inside, path.resolve()))
+
+
+def _settle_presets(tree: Tree, folder: Path) -> None:
+    """What presets include lies beside the file they stand in, whichever file is laid over it later."""
+    presets = tree.get("presets")
+    for body in presets.values() if isinstance(presets, dict) else ():
+        wanted = body.get("include") if isinstance(body, dict) else None
+        if isinstance(wanted, str):
+            body["include"] = str(shipped.beside(wanted, folder))
+        elif isinstance(wanted, list):
+            body["include"] = [str(shipped.beside(n, folder)) if isinstance(n, str) else n for n in wanted]
 
 
 def _with_includes(
     tree: Tree, origins: Origins, path: Path, problems: list[Problem], inside: tuple[Path, ...]
 ) -> tuple[Tree, Origins]:
-    """``tree`` over what its ``include`` names, relative to the folder of ``path``."""
+    """``tree`` over what its ``include`` names: files beside ``path``, or shipped recipes."""
     wanted = tree.pop("include", None)
     below: Tree = {}
     found: Origins = {}
     for name in wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]:
         _, origin = origin_of(origins, ("include",))
-        file = path.parent / str(name)
+        file = shipped.beside(str(name), path.parent)
         if not isinstance(name, str) or not file.is_file():
-            near = tuple(sorted(other.name for other in path.parent.glob("*.yaml") if other != path))
+            near = tuple(sorted(other.name for other in file.parent.glob("*.yaml") if other != path))
             problems.append(Problem("include", "no such file", origin.file, origin.line, name, near))
         elif file.resolve() in inside:
             problems.append(Problem("include", "a file includes itself", origin.file, origin.line, name))

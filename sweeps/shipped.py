@@ -34,6 +34,12 @@ def locate(source: str | Path) -> Path:
     raise SweepError([Problem("", what, value=str(source), choices=names())])
 
 
+def beside(name: str, folder: Path) -> Path:
+    """The file that an ``include`` in ``folder`` means: the one there, else the shipped one of that name."""
+    path = folder / name
+    return FOLDER / name if not path.is_file() and (FOLDER / name).is_file() else path
+
+
 def shown(path: Path) -> str:
     """How a message names a file: a shipped recipe by its name, another as it was given."""
     return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else str(path)

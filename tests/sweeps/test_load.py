@@ -45,6 +45,22 @@ def test_includes_lie_below_the_file_and_presets_and_overrides_above(tmp_path: P
     assert not {"include", "presets"} & sweep.settings.keys()
 
 
+def test_a_shipped_recipe_and_its_presets_can_be_included_from_anywhere(tmp_path: Path) -> None:
+    path = write(tmp_path, "include: compat-extras.yaml\nname: mine\nfactors: {rate: {own: {}}}\n")
+    sweep = load_sweep(path, preset="mini")
+    assert list(sweep.settings["factors"]["rate"]) == ["1", "1/3", "own"]
+    assert sweep.settings["factors"]["task"]["addmod"]["task"]["p"] == 23
+
+
+def test_what_a_preset_includes_lies_beside_the_file_it_stands_in(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    write(base, "config: {size: 1}\n", "small.yaml")
+    write(base, "runner: toy\npresets: {mini: {include: [small.yaml]}}\n", "study.yaml")
+    path = write(tmp_path, "include: base/study.yaml\n", "over.yaml")
+    assert load_sweep(path, preset="mini").settings["config"] == {"size": 1}
+
+
 def test_interpolation_is_resolved_after_the_overrides(tmp_path: Path) -> None:
     path = write(tmp_path, "runner: toy\nvalues: {t: 10}\nconfig: {steps: '${values.t}', all: '${values}'}\n")
     assert load_sweep(path, ["values.t=7"]).settings["config"] == {"steps": 7, "all": {"t": 7}}
