@@ -47,7 +47,7 @@ def show_plan(console: Console, prepared: Prepared, cost: Cost, done: Collection
         highlight=False,
     )
     for reason, count in Counter(skipped.reason for skipped in design.skipped).most_common():
-        console.print(f"[dim]left out: {count} cells: {reason}[/dim]", highlight=False, markup=True)
+        console.print(f"[dim]left out: {count} combinations: {reason}[/dim]", highlight=False, markup=True)
     for notice in design.notices:
         console.print(f"[yellow]notice:[/yellow] {notice}", highlight=False)
     if prepared.unlisted:
