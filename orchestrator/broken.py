@@ -65,7 +65,8 @@ def check_classes(names: Collection[str]) -> None:
 
 
 def broken_runs(space: Workspace, seen: Survey, classes: Collection[str] = ()) -> list[Broken]:
-    """Every run of a survey that failed and is not running, in the plan's order; only of ``classes`` where given.
+    """Every run of a survey that failed, in the plan's order; only of ``classes`` where given. One that failed while
+    its pack trains on is among them.
 
     Raises:
         OrchestratorError: there is no such class.
@@ -75,7 +76,7 @@ def broken_runs(space: Workspace, seen: Survey, classes: Collection[str] = ()) -
     for surveyed in seen.packs:
         for run in surveyed.pack.runs:
             verdict = surveyed.verdict.runs[run]
-            if verdict.failure is None or verdict.state not in (RunState.FAILED, RunState.PENDING):
+            if verdict.failure is None or verdict.state in (RunState.COMPLETED, RunState.CANCELLED):
                 continue
             if run in seen.desired.sweeps_of and (not classes or str(verdict.failure) in classes):
                 found.append(_broken(space, seen, surveyed, run))

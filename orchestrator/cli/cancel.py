@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.common import print_json, selection_options, workspace
+from orchestrator.cli.common import prefix, print_json, selection_options, workspace
 
 
 @click.command()
@@ -50,4 +50,6 @@ def command(
         click.echo("Nothing was asked for (--dry-run).", err=True)
         return
     ask(space, "cancel", choice.runs, fresh=False, yes=yes)
-    click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch --once", err=True)
+    click.echo(
+        f"Asked for. A running sweep takes it up by itself; else: orchestrate {prefix(space)}watch --once", err=True
+    )

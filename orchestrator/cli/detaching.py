@@ -9,6 +9,7 @@ import sys
 import click
 
 from jobs.workspace import Workspace
+from orchestrator.cli.common import prefix
 
 
 def detach_watch(ctx: click.Context, space: Workspace, sweep: str, backend: str, max_in_flight: int | None) -> None:
@@ -28,4 +29,4 @@ def detach_watch(ctx: click.Context, space: Workspace, sweep: str, backend: str,
             cwd=os.fspath(space.root),
         )
     click.echo(f"{sweep} runs in the background (process {process.pid}); its log is {log}")
-    click.echo(f"Next: orchestrate status {sweep}")
+    click.echo(f"Next: orchestrate {prefix(space)}status {sweep}")

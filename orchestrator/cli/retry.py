@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.common import print_json, selection_options, workspace
+from orchestrator.cli.common import prefix, print_json, selection_options, workspace
 
 
 @click.command()
@@ -71,6 +71,8 @@ def command(
         click.echo("Nothing was asked for (--dry-run).", err=True)
     elif taken:
         ask(space, "retry", taken, fresh=not resume, yes=yes)
-        click.echo("Asked for. A running sweep takes it up by itself; else: orchestrate watch", err=True)
+        click.echo(
+            f"Asked for. A running sweep takes it up by itself; else: orchestrate {prefix(space)}watch", err=True
+        )
     if refused:
         raise Refused(f"{len(refused)} of {len(choice.runs)} runs cannot be resumed: {resumes[refused[0].pack.id].why}")

@@ -103,7 +103,7 @@ class _Screen:
         self._more(len(live) - len(shown))
 
     def _waiting(self, waiting: Mapping[str, int]) -> None:
-        self._heading("waiting for")
+        self._heading("waiting")
         self._rows((count, why) for why, count in sorted(waiting.items(), key=lambda item: -item[1]))
         if any(why.startswith(HELD) for why in waiting):
             self._command("mend what they failed of, see", f"errors {self._status.sweep}")
