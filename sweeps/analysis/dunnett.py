@@ -72,7 +72,7 @@ def _critical(alpha: float, df: float, loadings: tuple[float, ...], shared: bool
     low, high = student.critical(alpha / 2, df), student.critical(alpha / (2 * len(b)), df)
     if len(b) == 1 or exceedance(high, df, b, shared=shared) >= alpha:
         return high
-    return student.solve(lambda c: exceedance(c, df, b, shared=shared) - alpha, low * 0.9, high, tolerance=1e-6)
+    return student.solve(lambda c: exceedance(c, df, b, shared=shared) - alpha, low * 0.9, high, tolerance=1e-4)
 
 
 def exceedance(threshold: float, df: float, loadings: Array, *, one_sided: bool = False, shared: bool = True) -> float:
