@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator.cli.units import hours, size
+from orchestrator.foresight import power_of
 from orchestrator.planning import Prepared
 from sweeps.cost import Cost
 
@@ -46,6 +47,8 @@ def show_plan(console: Console, prepared: Prepared, cost: Cost, done: Collection
         f"{cost.flops:.2g} FLOPs, checkpoints up to {size(cost.checkpoint_bytes)}",
         highlight=False,
     )
+    if (line := power_of(design)) is not None:
+        console.print(line, highlight=False)
     for reason, count in Counter(skipped.reason for skipped in design.skipped).most_common():
         console.print(f"[dim]left out: {count} combinations: {reason}[/dim]", highlight=False, markup=True)
     for notice in design.notices:
@@ -92,6 +95,7 @@ def plan_json(prepared: Prepared, cost: Cost, done: Collection[str]) -> dict[str
         "guessed": cost.guessed,
         "flops": cost.flops,
         "checkpoint_bytes": cost.checkpoint_bytes,
+        "power": power_of(design),
         "stages": [
             {"stage": s.name, "runs": s.runs, "packs": s.packs, "model_steps": s.model_steps, "hours": s.hours}
             for s in cost.stages
