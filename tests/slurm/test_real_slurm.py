@@ -44,8 +44,27 @@ def limited(proof: ModuleType, real: Any, tmp_path_factory: pytest.TempPathFacto
     return sweep
 
 
+@pytest.fixture(scope="module")
+def commanded(real: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """The whole command, on Slurm and then here; beside all the other cases."""
+    folder = tmp_path_factory.mktemp("commanded")
+    (folder / "site.yaml").write_text("exclude: node[005-007]\nlooks_per_minute: 600\nmemory_mb: 1500\n")
+    script = "set -e\n"
+    for backend in ("slurm", "local"):
+        script += f'"$@" --root {backend} sweep compat.yaml preset=smoke --backend {backend} --yes\n'
+        script += f'"$@" --root {backend} report compat-smoke --json >{backend}.json\n'
+    command = [sys.executable, "-P", "-c", "from orchestrator.cli.main import main; main()"]
+    env = {**os.environ, "ORCHESTRATE_SITE": str(folder / "site.yaml"), "XDG_CACHE_HOME": str(folder / "cache")}
+    process = subprocess.Popen(
+        ["bash", "-c", script, "commanded", *command], cwd=folder, env=env, stderr=subprocess.PIPE, text=True
+    )
+    yield folder, process
+    process.kill()
+    process.communicate()
+
+
 @pytest.fixture
-def sweep(proof: ModuleType, limited: Any, tmp_path: Path) -> Any:
+def sweep(proof: ModuleType, limited: Any, commanded: Any, tmp_path: Path) -> Any:
     """Makes sweeps."""
 
     def make(profile: Profile = CALM, **options: Any) -> Any:
@@ -284,24 +303,6 @@ def test_two_nodes_with_a_process_a_gpu(proof: ModuleType, real: Any, sweep: Any
     assert all(len(log.read_text().splitlines()) == 2 for log in logs)
 
 
-def test_the_command_on_slurm_gives_the_matrix_of_the_local_one(real: Any, limited: Any, tmp_path: Path) -> None:
-    def orchestrate(root: str, *words: str) -> str:
-        command = [sys.executable, "-P", "-c", "from orchestrator.cli.main import main; main()"]
-        env = {**os.environ, "ORCHESTRATE_SITE": str(tmp_path / "site.yaml")}
-        done = subprocess.run(
-            [*command, "--root", str(tmp_path / root), *words], capture_output=True, text=True, env=env, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    (tmp_path / "site.yaml").write_text("exclude: node[005-007]\nlooks_per_minute: 600\nmemory_mb: 1500\n")
-    for backend in ("slurm", "local"):
-        orchestrate(backend, "sweep", "compat.yaml", "preset=smoke", "--backend", backend, "--yes")
-    there, here = (json.loads(orchestrate(b, "report", "compat-smoke", "--json")) for b in ("slurm", "local"))
-    assert there["cells"]
-    assert there["cells"] == here["cells"]
-
-
 def test_time_limit_with_resume(real: Any, limited: Any) -> None:
     """Started first; nobody has ticked since."""
     array = limited.array()
@@ -310,6 +311,15 @@ def test_time_limit_with_resume(real: Any, limited: Any) -> None:
     assert len(list(limited.workspace.submissions.iterdir())) == 1
     assert len(limited.attempts()) >= 4
     assert outcomes(limited).count("completed") == 2
+
+
+def test_the_command_on_slurm_gives_the_matrix_of_the_local_one(commanded: Any) -> None:
+    folder, process = commanded
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    there, here = (json.loads((folder / f"{backend}.json").read_text()) for backend in ("slurm", "local"))
+    assert there["cells"]
+    assert there["cells"] == here["cells"]
 
 
 def test_no_copy_is_left(real: Any) -> None:
