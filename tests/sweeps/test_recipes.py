@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,30 @@ def test_the_extras_share_every_run_of_the_study_and_add_their_own(preset: str |
         if labels[run.id].get("architecture") == "gelu_start":
             source = labels[run.spec.inputs["activation"].run]
             assert (source["task"], source["learns"]) == (labels[run.id]["task"], "gelu_start")
+
+
+def test_an_architecture_at_a_rate_of_its_own_is_a_row_beside_the_one_at_the_baseline_s(tmp_path: Path) -> None:
+    """As the head of compat-extras.yaml shows it."""
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "include: compat-extras.yaml\nname: own\n"
+        "factors: {architecture: {relu_own: {model: {activation: {kind: relu}}}}}\n"
+        "cells: [{when: {architecture: relu_own, task: copy}, config: {optimizer: {lr: 0.05}}}]\n"
+    )
+    design = expand(load_sweep(path, preset="mini"))
+    rates = {
+        (cell.labels["architecture"], cell.labels["task"]): cell.config["optimizer"]["lr"]
+        for cell in design.cells
+        if cell.stage == "retrain" and cell.labels["rate"] == "1"
+    }
+    assert rates["relu_own", "copy"] == 0.05 != rates["relu", "copy"] == rates["gelu", "copy"]
+    together = {pack.runs for pack in design.packs if any(run in pack.runs for run in _of(design, "relu_own", "copy"))}
+    assert all(any(run in runs for run in _of(design, "gelu", "copy")) for runs in together)
+
+
+def _of(design: Design, architecture: str, task: str) -> set[str]:
+    labels = {run.id: design.labels(run) for run in design.runs}
+    return {run for run, row in labels.items() if (row.get("architecture"), row["task"]) == (architecture, task)}
 
 
 @pytest.mark.parametrize(("preset", "runs", "searches"), [(None, 6 * 2, 3), ("mini", 6 + 2, 2), ("bench", 6, 1)])
