@@ -90,5 +90,10 @@ def read_curves(path: Path | None, config: TransformerConfig) -> dict[str, list[
         asked = (wanted.kind, None, None, None) if grid is None else (wanted.kind, grid.low, grid.high, grid.knots)
         if given != asked:
             raise JobError(f"slot {name!r} asks for (kind, low, high, knots) = {asked}, the search learnt {given}")
+        if len(slot.values) > 1 and config.share_activation == "shared":
+            raise JobError(
+                f"the search learnt a function for each of {len(slot.values)} layers (search.share: per_layer), but "
+                f"slot {name!r} has one for all; set model.share: per_layer"
+            )
         curves[name] = [list(row) for row in slot.values]
     return curves

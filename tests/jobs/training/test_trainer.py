@@ -169,6 +169,10 @@ def test_a_curve_that_is_not_there_is_the_users_mistake(training_pack, memorize,
     other.write_bytes(orjson.dumps({**payload, "slots": {"attention": slot}}))
     with pytest.raises(JobError, match="search with where: mlp or both"):
         training_pack("train", [(config, 0, {"activation": other})]).go()
+    knots = {"low": -20.0, "high": 20.0, "knots": 122, "values": [[0.0] * 122] * 2}
+    other.write_bytes(orjson.dumps({**payload, "slots": {"mlp": {**slot, **knots}}}))
+    with pytest.raises(JobError, match="each of 2 layers .*; set model.share: per_layer"):
+        training_pack("train", [(config, 0, {"activation": other})]).go()
     other.write_bytes(b"{}")
     with pytest.raises(JobError, match="not the product of a search"):
         training_pack("train", [(config, 0, {"activation": other})]).go()
