@@ -69,30 +69,33 @@ class RunView:
     products: Mapping[str, Path] = field(default_factory=dict)
 
 
-def find_run(desired: Desired, prefix: str) -> str:
-    """The run whose id begins so.
+def find_runs(desired: Desired, prefix: str) -> tuple[str, ...]:
+    """The run whose id begins so, or the members of the pack whose id does (`status` names packs).
 
     Raises:
         OrchestratorError: none does, or several do (some of them are named).
     """
-    if prefix in desired.runs:
-        return prefix
-    found = sorted(run for run in desired.runs if run.startswith(prefix))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise OrchestratorError(f"no run of any sweep here begins with {prefix!r}")
-    raise OrchestratorError(f"{prefix!r} begins {len(found)} runs: {', '.join(found[:5])}{' ...' * (len(found) > 5)}")
+    kind, known = ("packs", desired.packs) if prefix.startswith("p") else ("runs", desired.runs)
+    found = [prefix] if prefix in known else sorted(id for id in known if id.startswith(prefix))
+    if not prefix or not found:
+        raise OrchestratorError(
+            f"no run or pack of any sweep here begins with {prefix!r}; `orchestrate status` names the packs that run, "
+            f"`orchestrate errors` the runs that failed"
+        )
+    if len(found) > 1:
+        some = f"{', '.join(found[:5])}{' ...' * (len(found) > 5)}"
+        raise OrchestratorError(f"{prefix!r} begins {len(found)} {kind}: {some}")
+    return desired.packs[found[0]].runs if kind == "packs" else (found[0],)
 
 
 def run_view(workspace: Workspace, prefix: str, policy: Policy | None = None) -> RunView:
-    """All that is known of the run whose id begins with ``prefix``.
+    """All that is known of the run whose id begins with ``prefix``; of a pack's id, of its first member.
 
     Raises:
-        OrchestratorError: see ``find_run``.
+        OrchestratorError: see ``find_runs``.
     """
     desired = read_desired(workspace)
-    run = find_run(desired, prefix)
+    run = find_runs(desired, prefix)[0]
     wishes = Wishes(workspace)
     wishes.refresh()
     policy = policy or Policy()

@@ -14,7 +14,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
-from orchestrator.run_view import find_run
+from orchestrator.run_view import find_runs
 from orchestrator.survey import brought_up_to_date
 from orchestrator.verdicts import RunVerdict, judge_pack
 
@@ -108,7 +108,7 @@ def select(space: Workspace, wanted: Selection, states: Sequence[RunState]) -> C
 
 
 def _named(desired: Desired, wanted: Selection) -> set[str]:
-    runs = {find_run(desired, prefix) for prefix in wanted.runs} or set(desired.runs)
+    runs = {run for prefix in wanted.runs for run in find_runs(desired, prefix)} or set(desired.runs)
     if wanted.sweep is not None:
         runs &= desired.runs_of[wanted.sweep]
     for name, value in wanted.labels.items():

@@ -22,7 +22,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Cancel RUNs that have not ended (or choose them with the options).
+    """Cancel RUNs that have not ended (or choose them with the options). A pack's id (`p...`) stands for all its runs.
 
     What has finished stays. A run that shares its pack with others is let go, and the job is stopped when nobody in it
     is wanted any more: it is told to leave (TERM), may save a checkpoint, and is killed if it has not left a minute

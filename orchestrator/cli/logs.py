@@ -26,7 +26,7 @@ OVER = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 @click.option("--attempt", type=click.IntRange(1), help="Only this attempt.")
 @click.pass_context
 def command(ctx: click.Context, run: str, follow: bool, lines: int, attempt: int | None) -> None:
-    """Show the log of RUN (an id or its beginning), across its attempts. A pack's members share their log."""
+    """Show the log of RUN (an id or its beginning, or a pack's), across its attempts. A pack's members share it."""
     space = workspace(ctx)
     view = run_view(space, run)
     shown: dict[int, Follower] = {}

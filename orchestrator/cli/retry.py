@@ -31,6 +31,8 @@ def command(
 ) -> None:
     """Run RUNs that failed or were cancelled again (default: all of them; narrow with the options).
 
+    A pack's id (`p...`) stands for all its runs.
+
     The preview says of each pack where it would go on and how exactly: exact, not exact (why), or refused (why; it is
     not asked for, and the exit code is 3). The request is a file; a running `sweep` or `watch` takes it up at its next
     pass.

@@ -15,7 +15,10 @@ from orchestrator.run_view import RunView, run_view
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, run: str, as_json: bool) -> None:
-    """Show RUN (an id or its beginning): its spec, state and why, attempts, verdicts, checkpoints, products."""
+    """Show RUN: its spec, state and why, attempts, verdicts, checkpoints, products.
+
+    RUN is an id or its beginning; of a pack (`p...`, as `status` names them) its first run is shown.
+    """
     space = workspace(ctx)
     view = run_view(space, run)
     if as_json:

@@ -16,6 +16,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.loop import Loop, TickReport
 from orchestrator.policy import LOCAL, RETRIES, Retry
 from orchestrator.requests import write_request
+from orchestrator.selection import Selection, select
 from orchestrator.status import SweepStatus, run_view, summary
 
 FAST = replace(
@@ -64,6 +65,21 @@ def test_a_run_is_named_by_a_prefix_that_is_its_own(workspace: Workspace, lab: M
     assert run_view(workspace, specs[3].id).attempts == []
     with pytest.raises(OrchestratorError, match="no sweep 'none'"):
         summary(workspace, "none")
+
+
+def test_the_id_of_a_pack_that_status_shows_can_be_typed_wherever_a_run_can(
+    workspace: Workspace, lab: ModuleType
+) -> None:
+    first, second = (lab.cell({}, seeds) for seeds in (range(3), range(3, 5)))
+    pack, _ = lab.write_plan(workspace, "s", [first, second])
+    assert run_view(workspace, pack).run == first[0].id
+    assert run_view(workspace, pack[:12]).pack == pack
+    chosen = select(workspace, Selection(runs=(pack, second[1].id)), (RunState.PENDING,)).runs
+    assert {each.run for each in chosen} == {spec.id for spec in (*first, second[1])}
+    with pytest.raises(OrchestratorError, match="begins 2 packs"):
+        run_view(workspace, "p")
+    with pytest.raises(OrchestratorError, match="no run or pack .* 'pzz'"):
+        run_view(workspace, "pzz")
 
 
 def test_what_is_broken_what_waits_and_what_it_cost(workspace: Workspace, lab: ModuleType) -> None:
