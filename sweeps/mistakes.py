@@ -48,7 +48,10 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
         where = dotted((*written, *wanted[len(path) :]) if detail["type"] == "missing" else written)
         shown = detail["type"] not in ("missing", "extra_forbidden") and not _is_block(detail["input"])
         value = detail.get("ctx", {})["tag"] if tag else detail["input"] if shown else ABSENT
-        found = Problem(where, _message(detail), origin.file, origin.line, value, tuple(_choices(detail, schema)))
+        message, choices = _message(detail), tuple(_choices(detail, schema))
+        if detail["type"] == "extra_forbidden" and len(path) == 1 and (block := _block_with(path[0], tree)):
+            message, choices = f"unknown key; write {block}.{where}", ()
+        found = Problem(where, message, origin.file, origin.line, value, choices)
         key = (found.where, found.message, found.line)
         if key not in seen:
             seen.add(key)
@@ -73,6 +76,8 @@ def _message(detail: ErrorDetails) -> str:
             return "not one of the choices"
         case "union_tag_not_found":
             return f"the key {context['discriminator']} is missing: it says which kind this is"
+        case "tuple_type":
+            return "must be a list, such as [1, 2]"
         case "string_pattern_mismatch":
             return f"must match {context['pattern']}"
         case _:
@@ -82,6 +87,11 @@ def _message(detail: ErrorDetails) -> str:
 def _discriminator(detail: ErrorDetails) -> str:
     """Name of the key that says which member of a union is meant."""
     return str(detail.get("ctx", {}).get("discriminator", "")).strip("'")
+
+
+def _block_with(key: str | int, tree: Any) -> str | None:
+    """The block in which a key that was written at the top is at home: ``lr`` in ``factors``, ``steps`` in ``config``."""
+    return next((b for b in ("factors", "config", "stages") if isinstance(tree.get(b), dict) and key in tree[b]), None)
 
 
 def _is_block(value: Any) -> bool:

@@ -23,6 +23,10 @@ def read_override(text: str, number: int, problems: list[Problem]) -> tuple[Tree
     if not equals or not key.strip():
         problems.append(Problem("", "an override is key=value", file, value=text))
         return {}, {}
+    if not written.strip():
+        # An empty shell variable, mostly; as YAML it would quietly be null and take the key away.
+        problems.append(Problem(key.strip(), "has no value; write null to take a key away", file))
+        return {}, {}
     try:
         overlay = OmegaConf.to_container(OmegaConf.from_dotlist([text]), resolve=False)
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:

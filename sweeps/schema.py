@@ -82,6 +82,8 @@ class Seeds(_Block):
             if values < 1 or not isinstance(first, int):
                 raise ValueError("seeds are counted from `first` (an integer), and there is at least one")
             value["values"] = list(range(first, first + values))
+        elif "values" in value and not isinstance(values, list | tuple):
+            raise ValueError("seeds are a number of them, or a list such as [1, 2]")
         elif "values" in value and first != 1:
             raise ValueError("`first` goes with a number of seeds, not with a list of them")
         return value

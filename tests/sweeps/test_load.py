@@ -145,6 +145,23 @@ def test_bytes_that_are_not_utf8_are_a_mistake_of_the_file(tmp_path: Path) -> No
     assert "not UTF-8" in mistakes(path)[0].message
 
 
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("lr.values=[0.1]", "override 1: lr: unknown key; write factors.lr"),
+        ("steps=5", "override 1: steps: unknown key; write config.steps"),
+        ("seedz=5", "override 1: seedz: unknown key; did you mean seeds? (choose from: "),
+        ("seeds=", "override 1: seeds: has no value; write null to take a key away"),
+        ("seeds=abc", "override 1: seeds: seeds are a number of them, or a list such as [1, 2], got 'abc'"),
+        ("zip=lr", "override 1: zip: must be a list, such as [1, 2], got 'lr'"),
+    ],
+)
+def test_what_is_typed_in_a_hurry_is_told_how_to_be_typed(tmp_path: Path, override: str, says: str) -> None:
+    path = write(tmp_path, "runner: toy\nconfig: {steps: 3}\nfactors: {lr: {path: a.b, values: [1]}}\n")
+    (problem,) = mistakes(path, override)
+    assert str(problem).startswith(says)
+
+
 def test_an_override_can_change_one_item_of_a_list(tmp_path: Path) -> None:
     path = write(tmp_path, "runner: toy\nvalues: {a: [1, 2, {b: 3}]}\n")
     settings = load_sweep(path, ["values.a.0=7", "values.a[2].b=8"]).settings
