@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,11 +148,18 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
 
 
 def _csv(path: Path) -> list[Row]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = enumerate(file, 1)
-        numbered = [(number, line) for number, line in lines if line.strip() and not line.startswith("#")]
+    try:
+        lines = enumerate(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), 1)
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        found = f"byte 0x{error.object[error.start]:02x}"
+        raise AnalysisError(f"{path} line {line}: {found} is not UTF-8; save the table as UTF-8") from None
+    numbered = [(number, line) for number, line in lines if line.strip() and not line.startswith("#")]
     reader = csv.reader((line for _, line in numbered), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-    table = [[cell.strip() for cell in cells] for cells in reader]
+    try:
+        table = [[cell.strip() for cell in cells] for cells in reader]
+    except csv.Error as error:
+        raise AnalysisError(f"{path} row {reader.line_num}: cannot be read as a table: {error}") from None
     if not table:
         return []
     header = table[0]

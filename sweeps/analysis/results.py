@@ -52,7 +52,9 @@ def checked(results: Iterable[Result]) -> tuple[Result, ...]:
     doubled = [key for key, count in counts.items() if count > 1]
     if doubled:
         arm, task, search, seed, scale, item = doubled[0]
-        where = f"arm {arm!r}, task {task!r}, search {search}, seed {seed}"
+        where = f"arm {arm!r}, task {task!r}"
+        where += "" if search is None else f", search {search}"
+        where += f", seed {seed}"
         where += "" if scale is None else f", scale {scale!r}"
         where += "" if item is None else f", item {item!r}"
         raise AnalysisError(

@@ -106,6 +106,17 @@ def test_mistakes_name_place_value_and_fix(written, name, text, chosen, message)
         results(written(name, text), **chosen)
 
 
+def test_a_table_in_another_encoding_names_the_line_and_the_fix(tmp_path: Path) -> None:
+    """What a spreadsheet of another age writes."""
+    path = tmp_path / "results.csv"
+    path.write_bytes("\ufeffarm,seed,score\nbase,1,0.5\n".encode() + "modèle,1,0.6\n".encode("latin-1"))
+    with pytest.raises(AnalysisError, match=r"results.csv line 3: byte 0xe8 is not UTF-8; save the table as UTF-8"):
+        read_rows(path)
+    path.write_bytes(b"arm,seed,score\nbase,1," + b"5" * 200_000 + b"\n")
+    with pytest.raises(AnalysisError, match=r"results.csv row 2: cannot be read as a table: field larger"):
+        read_rows(path)
+
+
 def test_an_absent_file(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match="no such file"):
         read_rows(tmp_path / "absent.csv")
