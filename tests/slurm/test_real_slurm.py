@@ -255,13 +255,21 @@ def test_the_launcher_killed_at_random_points(proof: ModuleType, real: Any, swee
     s = sweep(packs=12, members=1, steps=12)
     dice = random.Random(int(os.environ.get("PROOF_SEED", "1")))
     policy = replace(s.policy, max_in_flight=4)
-    moments = []  # (attempts, answers, finished runs) at each kill: the kills must hit different stages
-    for _ in range(8):
+    moments = []  # (attempts, answers, finished runs) at each kill: they must hit linking, submitting and training
+    answers = lambda: len(list(s.workspace.submissions.glob("*/answer.json")))  # noqa: E731
+    for stage in (
+        lambda: s.attempts(),
+        lambda: list(s.workspace.submissions.glob("*/array-0.json")),
+        lambda: answers() >= 1,
+        lambda: len(s.finished()) >= 1,
+        lambda: len(s.finished()) >= 5,
+    ):
         process = proof.launcher(s, max_in_flight=4)
-        time.sleep(dice.uniform(0.7, 2.2))
+        real.until(stage)
+        time.sleep(dice.uniform(0.0, 0.2))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        moments.append((len(s.attempts()), len(list(s.workspace.submissions.glob("*/answer.json"))), len(s.finished())))
+        moments.append((len(s.attempts()), answers(), len(s.finished())))
     s.finish(s.loop(policy=policy))
     assert len(set(moments)) >= 3, moments
     assert len(s.attempts()) == 12, s.story()
