@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.errors import Problem
-from sweeps.tree import Origin, Origins, Tree, dotted
+from sweeps.tree import Origin, Origins, Tree
 
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
 
@@ -57,10 +57,6 @@ def spell(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_quoted(str(k), key=True)}: {spell(v)}" for k, v in value.items()) + "}"
     return "[" + ", ".join(spell(item) for item in value) + "]"
-
-
-def spell_override(path: tuple[str | int, ...], value: Any) -> str:
-    return f"{dotted(path)}={spell(value)}"
 
 
 def _needs_quotes(text: str) -> bool:

@@ -171,7 +171,7 @@ def test_a_curve_that_is_not_there_is_the_users_mistake(training_pack, memorize,
         training_pack("train", [(config, 0, {"activation": other})]).go()
     knots = {"low": -20.0, "high": 20.0, "knots": 122, "values": [[0.0] * 122] * 2}
     other.write_bytes(orjson.dumps({**payload, "slots": {"mlp": {**slot, **knots}}}))
-    with pytest.raises(JobError, match="each of 2 layers .*; set model.share: per_layer"):
+    with pytest.raises(JobError, match=r"each of 2 layers .*; set model\.share: per_layer"):
         training_pack("train", [(config, 0, {"activation": other})]).go()
     other.write_bytes(b"{}")
     with pytest.raises(JobError, match="not the product of a search"):
