@@ -27,7 +27,7 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     try:
         report = watch(loop, console)
     except Detached:
-        say_detached(f"orchestrate {prefix(space)}watch {sweep}")
+        say_detached(f"orchestrate {prefix(space)}watch {sweep} --report")
         raise AssertionError("unreachable") from None
     finally:
         loop.close()
@@ -37,7 +37,7 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     click.echo(f"{sweep}: {said}", err=True)
     if code == Exit.RUNS_FAILED:
-        click.echo(f"Some runs failed; see why with: orchestrate {prefix(space)}status {sweep}", err=True)
+        click.echo(f"Some runs failed; see why with: orchestrate {prefix(space)}errors {sweep}", err=True)
     click.echo(f"Report: {page}")
     click.echo(f"Next:   orchestrate {prefix(space)}report {sweep} --json   (or open the page in a browser)")
     return Outcome(code, {"sweep": sweep, "counts": counts, "report": str(page), "exit_code": int(code)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import tempfile
@@ -54,6 +55,16 @@ class Verbs(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         return getattr(import_module(module), attribute)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise click.UsageError(f"there is no command {name!r}{hint} (choose from: {', '.join(COMMANDS)})", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -110,6 +121,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = cli.main(args=arguments, prog_name="orchestrate", standalone_mode=False)
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name in ("sweep", "plan"):
+            error.message += f" What the file says is changed without dashes: {error.option_name.lstrip('-')}=..."
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):

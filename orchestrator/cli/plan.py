@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
-from orchestrator.cli.common import backend_options, print_json, workspace
+from orchestrator.cli.common import backend_options, prefix, print_json, workspace
 
 
 @click.command()
@@ -34,4 +36,4 @@ def command(
         print_json(plan_json(prepared, cost, done))
     else:
         show_plan(Console(), prepared, cost, done, ctx.obj.verbose > 0)
-        click.echo(f"Nothing was launched. Next: orchestrate sweep {' '.join((file, *overrides))}")
+        click.echo(f"Nothing was launched. Next: orchestrate {prefix(space)}{shlex.join(('sweep', file, *overrides))}")

@@ -110,5 +110,9 @@ def conclude(report: TickReport) -> Exit:
 
 
 def say_detached(again: str) -> None:
-    click.echo(f"\nDetached: what was launched goes on, nothing new is launched. Take up again with: {again}", err=True)
+    click.echo(
+        "\nDetached: what was launched goes on, nothing new is launched.\n"
+        f"Take up again with the same command, or: {again}",
+        err=True,
+    )
     sys.exit(Exit.INTERRUPTED)

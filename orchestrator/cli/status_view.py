@@ -24,7 +24,7 @@ COLOURS = {
     RunState.FAILED: "bold red",
     RunState.CANCELLED: "yellow",
 }
-COST_WORDS = {USEFUL: "useful", STARTUP: "starting up", UNSAVED: "not saved yet"}
+COST_WORDS = {USEFUL: "useful", STARTUP: "starting up", UNSAVED: "not saved yet", "lost": "lost with its job"}
 STALE_S = 60.0
 
 

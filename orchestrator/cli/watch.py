@@ -42,7 +42,7 @@ def command(
     try:
         seen = loop.tick() if once else watch(loop, Console(stderr=True))
     except Detached:
-        say_detached(f"orchestrate {prefix(space)}watch" + "".join(f" {name}" for name in sweeps))
+        say_detached(f"orchestrate {prefix(space)}{' '.join(('watch', *sweeps))}{' --report' * report}")
         return
     finally:
         loop.close()

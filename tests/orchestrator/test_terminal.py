@@ -131,7 +131,8 @@ def test_8_04_an_interrupted_or_closed_terminal_only_ends_the_watching(terminal:
         code, _, err = terminal.wait(watching)
         assert code == 130
         assert "what was launched goes on" in err
-        assert "Take up again with: orchestrate watch toy" in err
+        report = " --report" if command[0] == "sweep" else ""
+        assert f"Take up again with the same command, or: orchestrate watch toy{report}\n" in err
         assert "Traceback" not in err
         assert terminal.workers(), "jobs outlive the terminal"
     assert terminal.counts().get("pending", 0) > 0

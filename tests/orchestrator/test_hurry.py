@@ -1,0 +1,56 @@
+"""What a hurried person types: each gets one clear answer and exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+
+Command = Callable[..., tuple[int, str, str]]
+FILE = "name: toy\nrunner: toy\nconfig: {steps: 3}\nfactors: {arm: {one: {note: a}, two: {note: b}}}\n"
+
+
+@pytest.fixture
+def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit:
+            main(list(arguments))
+        out, err = capsys.readouterr()
+        return int(exit.value.code or 0), out, err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (("pln", "toy.yaml"), "there is no command 'pln'; did you mean plan? (choose from: sweep, plan, watch, "),
+        (("xyzzy",), "there is no command 'xyzzy' (choose from: sweep, plan, "),
+        (("plan", "toy.yaml", "--preset", "mini"), "What the file says is changed without dashes: preset=..."),
+        (("sweep", "toy.yaml", "--seeds=3"), "What the file says is changed without dashes: seeds=..."),
+    ],
+)
+def test_a_word_that_is_none_is_answered_with_the_one_that_was_meant(
+    orchestrate: Command, typed: tuple[str, ...], says: str
+) -> None:
+    code, out, err = orchestrate(*typed)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_the_command_that_a_plan_names_can_be_pasted(orchestrate: Command, tmp_path: Path) -> None:
+    """A shell would take brackets for file names and a folder with a space for two."""
+    folder = tmp_path / "my study"
+    folder.mkdir()
+    (folder / "toy.yaml").write_text(FILE)
+    code, out, _ = orchestrate("plan", "my study/toy.yaml", "only.arm=[one]")
+    assert code == 0
+    assert out.endswith("Next: orchestrate sweep 'my study/toy.yaml' 'only.arm=[one]'\n")
+    code, out, _ = orchestrate("--root", "elsewhere", "plan", "my study/toy.yaml")
+    assert code == 0
+    assert out.endswith(f"Next: orchestrate --root {tmp_path / 'elsewhere'} sweep 'my study/toy.yaml'\n")
