@@ -90,7 +90,7 @@ def _discriminator(detail: ErrorDetails) -> str:
 
 
 def _block_with(key: str | int, tree: Any) -> str | None:
-    """The block in which a key that was written at the top is at home: ``lr`` in ``factors``, ``steps`` in ``config``."""
+    """The block where a key that was written at the top is at home: ``lr`` in ``factors``, ``steps`` in ``config``."""
     return next((b for b in ("factors", "config", "stages") if isinstance(tree.get(b), dict) and key in tree[b]), None)
 
 

@@ -78,7 +78,7 @@ def test_the_id_of_a_pack_that_status_shows_can_be_typed_wherever_a_run_can(
     assert {each.run for each in chosen} == {spec.id for spec in (*first, second[1])}
     with pytest.raises(OrchestratorError, match="begins 2 packs"):
         run_view(workspace, "p")
-    with pytest.raises(OrchestratorError, match="no run or pack .* 'pzz'"):
+    with pytest.raises(OrchestratorError, match=r"no run or pack .* 'pzz'"):
         run_view(workspace, "pzz")
 
 
