@@ -121,9 +121,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = cli.main(args=arguments, prog_name="orchestrate", standalone_mode=False)
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name in ("sweep", "plan"):
-            error.message += f" What the file says is changed without dashes: {error.option_name.lstrip('-')}=..."
         error.show()
+        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name in ("sweep", "plan"):
+            click.echo(f"What the file says is changed without dashes: {error.option_name.lstrip('-')}=...", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
