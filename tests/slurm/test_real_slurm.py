@@ -56,10 +56,16 @@ def commanded(real: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     command = [sys.executable, "-P", "-c", "from orchestrator.cli.main import main; main()"]
     env = {**os.environ, "ORCHESTRATE_SITE": str(folder / "site.yaml"), "XDG_CACHE_HOME": str(folder / "cache")}
     process = subprocess.Popen(
-        ["bash", "-c", script, "commanded", *command], cwd=folder, env=env, stderr=subprocess.PIPE, text=True
+        ["bash", "-c", script, "commanded", *command],
+        cwd=folder,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
     )
     yield folder, process
-    process.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
