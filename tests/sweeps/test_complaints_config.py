@@ -1,10 +1,12 @@
-"""Section 5 of the collected complaints about neighbouring tools (config, overrides, names): each has its test here."""
+"""Section 5 of the collected complaints about neighbouring tools (config, overrides, names), and 7.14 (expanding): each
+has its test here."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,19 @@ def test_5_13_sixty_parameters_with_long_values_make_no_long_name(tmp_path: Path
     assert max(len(name) for name in (design.runs[0].id, design.packs[0].id)) == 16
     with pytest.raises(SweepError, match="name"):
         load_sweep(study(tmp_path, f"name: {'n' * 61}\n"))
+
+
+def test_7_14_ten_thousand_cells_are_expanded_in_seconds_and_in_linear_time(tmp_path: Path) -> None:
+    def seconds(levels: int) -> float:
+        values = ", ".join(str(n) for n in range(levels))
+        path = study(tmp_path, f"factors: {{anything: [{values}], packing: [true, false], arch: [a, b, c, d, e]}}\n")
+        begin = time.process_time()
+        design = expand(load_sweep(path))
+        spent = time.process_time() - begin
+        assert len(design.cells) == len(design.runs) == 10 * levels
+        return spent
+
+    few = min(seconds(100) for _ in range(3))
+    many = seconds(1_000)
+    assert many < 5.0
+    assert many / few < 25, "ten times the cells; a quadratic expansion takes a hundred times as long"
