@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dashboards.table_rows import TableRows, Value, words
 from sweeps.analysis.errors import AnalysisError
 
-NO_FACTOR = ("seed", "reason", "run", "diverged")
+NO_FACTOR = ("seed", "search_seed", "reason", "run", "diverged")
 MOST_LEVELS = 6
 """A column with more levels than this is a measurement, unless the table names it as a factor."""
 _CONDITION = re.compile(r"^\s*(?P<name>[^:]+):\s*(?P<column>[\w.]+)\s*(?P<sign><=|>=|!=|=|<|>)\s*(?P<level>.+?)\s*$")
@@ -49,6 +49,7 @@ class Design:
         interactions: pairs of term names.
         replicate: column in which replicates differ (a seed or an initialisation), or None.
         dropped: rows without an outcome.
+        nested: column of searches that runs share, which least squares does not know of.
         published: words on the published R^2 of the count, empty where the table states none.
     """
 
@@ -61,6 +62,7 @@ class Design:
     replicate: str | None
     dropped: int
     published: str = ""
+    nested: str | None = None
 
 
 def design(table: TableRows, outcome: str | None = None) -> Design:
@@ -90,7 +92,8 @@ def design(table: TableRows, outcome: str | None = None) -> Design:
             raise AnalysisError(f"interaction {' x '.join(pair)}: the terms are {', '.join(sorted(known))}")
     stated_r = said.get("published_r_squared")
     published = f" (published: R² = {stated_r})" if stated_r else ""
-    return Design(name, rows, factors, harmful, terms, interactions, replicate, len(table.rows) - len(rows), published)
+    return Design(name, rows, factors, harmful, terms, interactions, replicate, len(table.rows) - len(rows), published,
+                  said.get("nested"))  # fmt: skip
 
 
 def _factors(
@@ -100,7 +103,8 @@ def _factors(
         return tuple(table.need(part.strip(), "factors", "#: factors") for part in named.split(","))
     free = [c for c in table.columns if c not in (outcome, replicate, *NO_FACTOR)]
     levels = {c: [words(row.get(c)) for row in rows] for c in free}
-    varied = [c for c in free if 1 < len(set(levels[c])) <= MOST_LEVELS or c == table.settings.get("arm_column")]
+    labels = [name.strip() for name in table.settings.get("labels", "").split(",")]
+    varied = [c for c in free if len(set(levels[c])) > 1 and (c in labels or len(set(levels[c])) <= MOST_LEVELS)]
     return tuple(c for i, c in enumerate(varied) if not _told(c, i, varied, levels))
 
 

@@ -9,6 +9,7 @@ from dashboards.block import analysis_block
 from dashboards.sheet_files import Written, sheet_json, write_sheet
 from dashboards.sheets import SHEETS, sheet_of
 from jobs.workspace import Workspace
+from sweeps.analysis.errors import AnalysisError
 from sweeps.tables import Columns, read_runs
 
 
@@ -53,9 +54,13 @@ def write_report(
 def _sheet(root: Path, sweep: str, runs: Columns, kind: str | None, asked: dict[str, Any]) -> Any:
     """The sheet of any kind but the matrix; None for the matrix."""
     block, _, _ = analysis_block(root, sweep, runs, asked)
-    if not block.get("baseline"):
+    if not block.get("baseline") and kind != "factorial":
         from dashboards.reports.means import means_sheet
 
+        if kind in SHEETS:
+            raise AnalysisError(
+                f"the sweep {sweep!r} names no baseline, and a report of kind {kind} needs one (--baseline)"
+            )
         return means_sheet(root, sweep, runs, block)
     if kind == "factorial":
         from dashboards.reports.factorial import factorial_sheet

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from dashboards.reports.means import layout_without_baseline
 from dashboards.table_rows import TableRows, Value
 from sweeps.analysis.errors import AnalysisError
 from sweeps.layout import find_layout, text
@@ -19,9 +20,9 @@ def sweep_rows(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any]) 
     """Rows of the compared stage; a run without a value keeps its row, with the reason.
 
     Raises:
-        AnalysisError: no baseline, or no run in the compared stage.
+        AnalysisError: no run in the compared stage.
     """
-    layout = find_layout(runs, block=block)
+    layout = find_layout(runs, block=block) if block.get("baseline") else layout_without_baseline(runs, block)
     metric, values = measured(root, sweep, runs, layout, block)
     fixed = {layout.arm: layout.baseline, **layout.where}
     rows: list[dict[str, Value]] = []
@@ -37,7 +38,10 @@ def sweep_rows(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any]) 
     if not rows:
         raise AnalysisError(f"the sweep {sweep!r} has no run of the compared stage")
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
-    reference = "; ".join(f"{name}: {name} = {level}" for name, level in fixed.items() if name in columns)
-    settings = {"metric": metric, "reference": reference, "arm_column": layout.arm}
+    reference = "; ".join(f"{name}: {name} = {level}" for name, level in fixed.items() if name in columns and level)
+    labels = [name for name in columns if name not in ("seed", "search_seed", metric, "reason")]
+    settings = {"metric": metric, "reference": reference, "labels": ", ".join(labels)}
+    if layout.search is not None and any(row.get(layout.search) is not None for row in rows):
+        settings["nested"] = layout.search
     source = str((runs.plan.get("source") or {}).get("file") or sweep)
     return TableRows(sweep, source, columns, tuple(rows), settings=settings)

@@ -82,8 +82,10 @@ def two_scales(evidence: Evidence) -> TwoScales:
     """
     scales = [s for s in evidence.scales if s is not None]
     if len(scales) < 2:
-        found = f"one ({scales[0]})" if scales else "none"
-        raise AnalysisError(f"{evidence.name} has {found} scale: give a column of scales with two (--scale-column)")
+        found = f"one scale ({scales[0]})" if scales else "no scale"
+        raise AnalysisError(
+            f"{evidence.name} has {found}: give a column (or a factor `scale`) with two (--scale-column)"
+        )
     names = scales[0], scales[-1]
     judged = [_judged(evidence, scale) for scale in names]
     by_arm = [{j.verdict.arm: j.verdict for j in v.judged} if v else {} for v in judged]

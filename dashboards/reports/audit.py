@@ -164,7 +164,19 @@ def _tag(v: Any) -> str:
 
 def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
     pooled = any(j.pooled is not None for j in verdicts.judged)
-    head = ["arm", "class", "n", "difference", "z", "p (z, Bonferroni)", "t", "df", "p (t)", "p (corrected)"]
+    classes = bool(evidence.classes)
+    head = [
+        "arm",
+        *(["class"] if classes else []),
+        "n",
+        "difference",
+        "z",
+        "p (z, Bonferroni)",
+        "t",
+        "df",
+        "p (t)",
+        "p (corrected)",
+    ]
     head += ["if sd pooled"] if pooled else []
     rows = []
     for j in verdicts.judged:
@@ -172,7 +184,7 @@ def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
         kind = "decided" if v.decided else "empty" if v.difference is None else "undecided"
         row = [
             Entry(v.arm, kind=kind),
-            Entry(j.kind, kind="muted"),
+            *((Entry(j.kind, kind="muted"),) if classes else ()),
             str(v.n),
             "none" if v.difference is None else short(v.difference),
             *_z_entries(j),
@@ -201,7 +213,7 @@ def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
             Table(
                 (*head, "verdict"),
                 tuple(rows),
-                "llr" + "r" * (len(head) - 3) + "l",
+                "l" * (2 if classes else 1) + "r" * (len(head) - (2 if classes else 1)) + "l",
                 f"{evidence.name}: {evidence.metric} against {evidence.options.baseline}, two rules",
                 name="audit",
             ),

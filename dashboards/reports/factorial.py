@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dashboards.charts.factors import count_figure
 from dashboards.charts.forest import Line, forest_figure
+from dashboards.factorial_fits import Found, fits
 from dashboards.factors import Design, design
 from dashboards.sheet import Entry, Picture, Section, Sheet, Table
-from dashboards.table_rows import TableRows, words
+from dashboards.table_rows import TableRows
 from dashboards.words import counted, listed, p_words, plain, short
-from sweeps.analysis.corrections import adjust
-from sweeps.analysis.factorial import Fit, Pair, Term, cell_means, fit, replicate_sd, single_factor_pairs
+from sweeps.analysis.factorial import Pair, Term, cell_means
 
 FIELDS: dict[str, type] = {
     "term": str, "effect": float, "standard_error": float, "low": float, "high": float, "t": float, "df": int,
     "p": float, "p_adjusted": float, "decided": bool,
 }  # fmt: skip
-ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class Found:
-    """All fits of a table.
-
-    Attributes:
-        plan: the design.
-        main: the main effects with their interactions; ``adjusted`` their p after Holm.
-        count: the outcome on the count of harmful choices, None where none were stated.
-        counts: that count for each row.
-        pairs: rows that differ in one factor only, replicates apart.
-        noise: sd of one run and its degrees of freedom, None without replicates.
-    """
-
-    plan: Design
-    main: Fit
-    adjusted: tuple[float, ...]
-    count: Fit | None
-    counts: tuple[int, ...]
-    pairs: tuple[Pair, ...]
-    noise: tuple[float, int] | None
-
-    @property
-    def decided(self) -> list[Term]:
-        return [t for t, p in zip(self.main.terms, self.adjusted, strict=True) if p < ALPHA]
 
 
 def factorial_sheet(table: TableRows, outcome: str | None = None) -> Sheet:
@@ -55,7 +27,7 @@ def factorial_sheet(table: TableRows, outcome: str | None = None) -> Sheet:
     Raises:
         AnalysisError: no outcome or factor, or terms that cannot be told apart in these cells.
     """
-    found = _fits(design(table, outcome))
+    found = fits(design(table, outcome))
     plan = found.plan
     sections = [_effects(found), _harm(found), _interaction(found), _noise(found)]
     return Sheet(
@@ -70,65 +42,40 @@ def factorial_sheet(table: TableRows, outcome: str | None = None) -> Sheet:
             *(((f"{found.count.r_squared:.2f}", "R² of harmful choices"),) if found.count else ()),
         ),
         quotes=(_effect_words(found), _count_words(found), _noise_words(found)),
-        banners=((("Not all runs.", f"{counted(plan.dropped, 'row')} without {plan.outcome} left out."),)
-                 if plan.dropped else ()),
+        banners=_banners(plan),
         notes=(" ".join(table.remarks),) if table.remarks else (),
         sections=tuple(s for s in sections if s is not None),
         fields=FIELDS,
-        records=[_record(t, p) for t, p in zip(found.main.terms, found.adjusted, strict=True)],
+        records=[_record(t, p, found.sure(p)) for t, p in zip(found.main.terms, found.adjusted, strict=True)],
         content=_content(found),
         blanks=plan.dropped,
     )  # fmt: skip
 
 
-def _fits(plan: Design) -> Found:
-    y = [float(row[plan.outcome] or 0.0) for row in plan.rows]
-    columns = {t.name: [float(t.holds(row)) for row in plan.rows] for t in plan.terms}
-    columns = {name: values for name, values in columns.items() if len(set(values)) > 1}
-    main = fit(columns, y, [p for p in plan.interactions if set(p) <= columns.keys()])
-    adjusted = tuple(1.0 if p is None else p for p in adjust([t.p for t in main.terms], "holm"))
-    counts = tuple(sum(h.holds(row) for h in plan.harmful) for row in plan.rows)
-    count = fit({"harmful choices": counts}, y) if plan.harmful and len(set(counts)) > 1 else None
-    names = [*plan.factors, *([plan.replicate] if plan.replicate and plan.replicate not in plan.factors else [])]
-    rows = [{name: words(row.get(name)) for name in names} | {plan.outcome: value}
-            for row, value in zip(plan.rows, y, strict=True)]  # fmt: skip
-    pairs = single_factor_pairs(rows, names, plan.outcome)
-    return Found(
-        plan,
-        main,
-        adjusted,
-        count,
-        counts,
-        tuple(p for p in pairs if p.factor != plan.replicate),
-        _replicates(plan, rows),
-    )
-
-
-def _replicates(plan: Design, rows: Sequence[dict[str, Any]]) -> tuple[float, int] | None:
-    """sd of one run from rows that differ in the replicate column only: pairs as such, larger groups pooled."""
-    if plan.replicate is None:
-        return None
-    groups: dict[tuple, list[float]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[f] for f in plan.factors), []).append(row[plan.outcome])
-    several = [values for values in groups.values() if len(values) > 1]
-    if not several:
-        return None
-    if all(len(values) == 2 for values in several):
-        pairs = [Pair(plan.replicate, "", "", values[1] - values[0], ()) for values in several]
-        return replicate_sd(pairs)
-    squares = math.fsum((v - math.fsum(g) / len(g)) ** 2 for g in several for v in g)
-    df = sum(len(g) - 1 for g in several)
-    return math.sqrt(squares / df), df
+def _banners(plan: Design) -> tuple[tuple[str, str], ...]:
+    made = []
+    if plan.dropped:
+        made.append(("Not all runs.", f"{counted(plan.dropped, 'row')} without {plan.outcome} left out."))
+    if plan.nested:
+        made.append(
+            (
+                "Too sure.",
+                f"Runs share the product of a search ({plan.nested}), which least squares does not know "
+                "of: standard errors of searched arms are too small here; the matrix knows of it.",
+            )
+        )
+    return tuple(made)
 
 
 def _effect_words(found: Found) -> str:
     terms = [f"{t.name} ({short(t.effect)} [{short(t.low)}, {short(t.high)}])" for t in found.decided]
     n = len(found.main.terms)
+    fitted = f"{counted(n, 'term')} fitted to {found.plan.outcome} over {counted(found.main.n, 'run')}"
+    if found.plan.nested is not None:
+        return f"None of the {fitted} is decided here: runs share searches, which least squares does not know of."
     return (
-        f"Of {counted(n, 'term')} fitted to {found.plan.outcome} over {counted(found.main.n, 'run')}, {_none(terms)} "
-        f"{'is' if len(terms) < 2 else 'are'} decided after Holm at 0.05; cells were chosen, not drawn, so effects "
-        "hold for these cells."
+        f"Of {fitted}, {_none(terms)} {'is' if len(terms) < 2 else 'are'} decided after Holm at 0.05; cells were "
+        "chosen, not drawn, so effects hold for these cells."
     )
 
 
@@ -151,27 +98,28 @@ def _noise_words(found: Found) -> str:
     if found.noise is None:
         return "No run was repeated, so the noise of a single run, and of every single comparison, is not known."
     sd, df = found.noise
-    small = [p for p in found.pairs if abs(p.change) < 2 * math.sqrt(2) * sd]
+    limit = 2 * math.sqrt(2) * sd
     text = (
         f"Runs that differ in {found.plan.replicate} only have an sd of {plain(sd)} ({df} degrees of freedom), so that "
-        f"single comparisons below about {plain(2 * math.sqrt(2) * sd)} are within the noise"
+        f"single comparisons of two runs below about {plain(limit)} are within the noise"
     )
-    if not found.pairs:
+    if not found.pairs or found.plan.replicate == "seed":
         return text + "."
-    return f"{text}: {len(small)} of the {counted(len(found.pairs), 'pair')} that differ in one factor are."
+    small = sum(abs(p.change) < limit for p in found.pairs)
+    return f"{text}: {small} of the {counted(len(found.pairs), 'pair')} that differ in one factor are."
 
 
 def _effects(found: Found) -> Section:
     ordered = sorted(zip(found.main.terms, found.adjusted, strict=True), key=lambda pair: -pair[0].effect)
     lines = [
-        Line(t.name, t.effect, t.low, t.high, verdict=_verdict(t, p), words=f"p {p_words(p)} (Holm)")
+        Line(t.name, t.effect, t.low, t.high, verdict=_verdict(t, found.sure(p)), words=f"p {p_words(p)} (Holm)")
         for t, p in ordered
     ]  # fmt: skip
     rows = tuple(
         (
-            Entry(t.name, kind="decided" if p < ALPHA else "undecided"), short(t.effect), plain(t.standard_error),
+            Entry(t.name, kind="decided" if found.sure(p) else "undecided"), short(t.effect), plain(t.standard_error),
             f"{short(t.low)} to {short(t.high)}", short(t.t), p_words(t.p),
-            Entry(p_words(p), kind="decided" if p < ALPHA else "undecided"),
+            Entry(p_words(p), kind="decided" if found.sure(p) else "undecided"),
         )
         for t, p in ordered
     )  # fmt: skip
@@ -191,8 +139,8 @@ def _effects(found: Found) -> Section:
     )  # fmt: skip
 
 
-def _verdict(term: Term, adjusted: float) -> str:
-    if adjusted >= ALPHA:
+def _verdict(term: Term, sure: bool) -> str:
+    if not sure:
         return "undecided"
     return "better" if term.effect > 0 else "worse"
 
@@ -268,10 +216,10 @@ def _shared(pair: Pair, replicate: str | None) -> str:
     return ", ".join(f"{name} {level}" for name, level in pair.shared if name != replicate)
 
 
-def _record(term: Term, adjusted: float) -> dict[str, Any]:
+def _record(term: Term, adjusted: float, sure: bool) -> dict[str, Any]:
     return {
         "term": term.name, "effect": term.effect, "standard_error": term.standard_error, "low": term.low,
-        "high": term.high, "t": term.t, "df": term.df, "p": term.p, "p_adjusted": adjusted, "decided": adjusted < ALPHA,
+        "high": term.high, "t": term.t, "df": term.df, "p": term.p, "p_adjusted": adjusted, "decided": sure,
     }  # fmt: skip
 
 

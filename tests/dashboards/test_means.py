@@ -10,6 +10,7 @@ import pytest
 from dashboards.report import report_content, write_report
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
+from sweeps.analysis.errors import AnalysisError
 
 
 @pytest.fixture
@@ -41,6 +42,14 @@ def test_a_sweep_without_a_baseline_gets_means_and_no_verdicts(pilot: Path) -> N
     assert " better than " not in text.replace("called better or worse than another", "")
     assert {path.suffix for path in written.files} == {".svg", ".png", ".csv", ".parquet", ".json", ".tex"}
     assert written.content == report_content(pilot, "plain")
+
+
+def test_a_kind_that_needs_a_baseline_says_so(pilot: Path) -> None:
+    with pytest.raises(AnalysisError, match="needs one"):
+        report_content(pilot, "plain", "audit")
+    terms = {r["term"]: r for r in report_content(pilot, "plain", "factorial")["records"]}
+    assert terms["lr = 0.1"]["effect"] == pytest.approx(0.2)
+    assert report_content(pilot, "plain", "audit", baseline={"lr": "0.01"})["baseline"] == "0.01"
 
 
 def test_naming_a_baseline_gives_verdicts(pilot: Path) -> None:
