@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 import tempfile
@@ -113,6 +114,20 @@ def _explain(error: Exception) -> tuple[str, Exit] | None:
             return str(error), Exit(getattr(error, "exit_code", code))
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}", Exit.USAGE
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.strerror}: make room where the output or the workspace lies, and type it again", Exit.USAGE
+    return None
+
+
+def _hint(error: click.ClickException) -> str | None:
+    """What was probably meant by an option that the verb doesn't have."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.parent is None:
+        return None
+    option, verb = error.option_name, error.ctx.info_name
+    if any(option in parameter.opts for parameter in cli.params):
+        return f"It stands before the verb: orchestrate {option} ... {verb}"
+    if verb in ("sweep", "plan") and option.startswith("--"):
+        return f"What the file says is changed without dashes: {option.lstrip('-')}=..."
     return None
 
 
@@ -122,8 +137,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = cli.main(args=arguments, prog_name="orchestrate", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name in ("sweep", "plan"):
-            click.echo(f"What the file says is changed without dashes: {error.option_name.lstrip('-')}=...", err=True)
+        if hint := _hint(error):
+            click.echo(hint, err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)

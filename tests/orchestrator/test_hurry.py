@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +34,8 @@ def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         (("pln", "toy.yaml"), "there is no command 'pln'; did you mean plan? (choose from: sweep, plan, watch, "),
         (("xyzzy",), "there is no command 'xyzzy' (choose from: sweep, plan, "),
         (("plan", "toy.yaml", "--preset", "mini"), "What the file says is changed without dashes: preset=..."),
+        (("status", "--root", "elsewhere"), "It stands before the verb: orchestrate --root ... status"),
+        (("plan", "toy.yaml", "-v"), "It stands before the verb: orchestrate -v ... plan"),
         (("sweep", "toy.yaml", "--seeds=3"), "What the file says is changed without dashes: seeds=..."),
     ],
 )
@@ -41,6 +45,15 @@ def test_a_word_that_is_none_is_answered_with_the_one_that_was_meant(
     code, out, err = orchestrate(*typed)
     assert (code, out) == (2, "")
     assert says in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_under_the_output_is_no_fault_of_ours() -> None:
+    argv = [sys.executable, "-P", "-m", "orchestrator.cli", "power", "--effect", "1", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: No space left on device: make room")
 
 
 def test_the_command_that_a_plan_names_can_be_pasted(orchestrate: Command, tmp_path: Path) -> None:
