@@ -10,10 +10,9 @@ from jobs.workspace import Workspace
 from orchestrator.desired import plan_digest, sweep_names
 from orchestrator.workspace_id import ensure_workspace_id
 from sweeps.design import Design, PackPlan
-from sweeps.expand import expand
-from sweeps.load import load_sweep
 from sweeps.pack import assign
 from sweeps.plan_file import digest_of, plan_bytes, read_plan
+from sweeps.read_design import read_design
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def prepare(space: Workspace, source: str, overrides: Sequence[str] = ()) -> Pre
     Raises:
         SweepError: every mistake in the file and the overrides.
     """
-    design = expand(load_sweep(source, overrides))
+    design = read_design(source, overrides)
     old = plan_digest(space, design.name)
     content = plan_bytes(design)
     if _digest(content) == old:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweeps.load import Sweep
 
 
 class _Absent:
@@ -63,10 +66,14 @@ class Problem:
 
 
 class SweepError(Exception):
-    """What is wrong with a sweep file or a plan; ``problems`` holds every mistake that was found."""
+    """What is wrong with a sweep file or a plan; ``problems`` holds every mistake that was found.
 
-    def __init__(self, problems: Iterable[Problem] | str) -> None:
+    ``rest`` is what can be read of the file without its mistakes, where that makes sense, to look for more of them.
+    """
+
+    def __init__(self, problems: Iterable[Problem] | str, rest: Sweep | None = None) -> None:
         self.problems = (Problem("", problems),) if isinstance(problems, str) else tuple(problems)
+        self.rest = rest
         super().__init__(self.problems)
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ In this order: includes, preset, overrides, interpolation, curves from files, sc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,10 +69,16 @@ def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | 
     tree = read_curves(resolve(tree, origins, problems), origins, problems)
     tree = _within_json(tree, origins, problems)
     file, tree = _checked(tree, origins, problems)
-    if problems or file is None:
-        raise SweepError(sorted(problems, key=lambda p: (p.file.startswith("override"), p.file, p.line or 0)))
     provenance = {"file": shipped.shown(path), "preset": chosen, "overrides": list(kept)}
-    return Sweep(file, tree, provenance, origins)
+    sweep = None if file is None else Sweep(file, tree, provenance, origins)
+    if problems or sweep is None:
+        raise SweepError(in_order(problems), sweep)
+    return sweep
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By file and line, those of the command line last."""
+    return sorted(problems, key=lambda p: (p.file.startswith("override"), p.file, p.line or 0))
 
 
 def _read_file(path: Path, problems: list[Problem], inside: tuple[Path, ...]) -> tuple[Tree, Origins]:
@@ -155,7 +161,10 @@ def _read_preset(
 
 
 def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[SweepFile | None, Tree]:
-    """The typed file; text that YAML took for a number is put back where the schema wants text."""
+    """The typed file; text that YAML took for a number is put back where the schema wants text.
+
+    Where there are mistakes, what is left without them, or None.
+    """
     try:
         file = SweepFile.model_validate(tree)
     except ValidationError as error:
@@ -165,7 +174,11 @@ def _checked(tree: Tree, origins: Origins, problems: list[Problem]) -> tuple[Swe
             file = SweepFile.model_validate(tree)
         except ValidationError as remaining:
             problems.extend(mistakes.problems(remaining, SweepFile, tree, lambda path: origin_of(origins, path)))
-            file = None
+            tree = mistakes.without(remaining, tree)
+            try:
+                file = SweepFile.model_validate(tree)
+            except ValidationError:
+                file = None
     return file, tree
 
 

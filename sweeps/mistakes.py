@@ -58,6 +58,21 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
             yield found
 
 
+def without(error: ValidationError, tree: Any) -> Any:
+    """A copy of ``tree`` without the nodes that pydantic complains of."""
+    for path in {_existing(detail["loc"], tree) for detail in error.errors(include_url=False)}:
+        tree = _dropped(tree, path)
+    return tree
+
+
+def _dropped(tree: Any, path: Path) -> Any:
+    if not path or not isinstance(tree, dict) or path[0] not in tree:
+        return tree
+    if len(path) == 1:
+        return {key: value for key, value in tree.items() if key != path[0]}
+    return {**tree, path[0]: _dropped(tree[path[0]], path[1:])}
+
+
 @lru_cache(maxsize=32)
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
