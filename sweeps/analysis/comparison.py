@@ -12,6 +12,7 @@ from sweeps.analysis.family import Measured, correct
 from sweeps.analysis.floor import Floor, noise_floor
 from sweeps.analysis.nested import Arm
 from sweeps.analysis.options import Options
+from sweeps.analysis.presence import absent_seeds, with_absent
 from sweeps.analysis.results import Result, at_chance, by_search, checked, is_final, is_planned, without_value
 from sweeps.analysis.sigma import Noise
 from sweeps.analysis.soundness import check_names
@@ -57,14 +58,16 @@ def compare(results: Sequence[Result], options: Options) -> Comparison:
     decided, unless the options name the look this was planned to be.
 
     Raises:
-        AnalysisError: an absent baseline, duplicates, one arm under two names.
+        AnalysisError: an absent baseline, no other arm, duplicates, one arm under two names.
     """
-    clean = [at_chance(r, options.chance.get(r.task)) for r in checked(results)]
+    clean = [at_chance(r, options.chance.get(r.task)) for r in with_absent(checked(results))]
     names = sorted({r.arm for r in clean})
     if options.baseline not in names:
         raise AnalysisError(
             f"baseline {options.baseline!r} is no arm of these results; their arms are {', '.join(names) or 'none'}"
         )
+    if len(names) == 1:
+        raise AnalysisError(f"there is no arm besides the baseline {options.baseline!r}: nothing to compare")
     check_names(clean)
     level, measured, floors = options.level, [], []
     for group in _groups(clean):
@@ -103,8 +106,7 @@ def _measure(name: str, group: _Group, options: Options, level: float) -> Measur
         return Measured(replace(verdict, reason=f"the baseline has no value here: {why}"))
     arm, base = group.arms[name], group.arms[options.baseline]
     verdict = _described(verdict, arm, base, options.margin)
-    if lost:
-        verdict = replace(verdict, notes=(*verdict.notes, f"{_lost(lost, len(mine))}, counted at chance"))
+    verdict = replace(verdict, notes=(*verdict.notes, *_remarks(name, group, lost, options)))
     if options.paired:
         pairs = paired(options.sigma, name, options.baseline, group.arms)
         if pairs is None:
@@ -178,8 +180,21 @@ def _described(verdict: Verdict, arm: Arm, base: Arm, margin: float | None) -> V
 
 def _gaps(name: str, group: _Group, options: Options) -> str | None:
     runs = (*group.of(name), *group.of(options.baseline))
-    missing = without_value(r for r in runs if is_planned(r))
-    return f"runs without a value: {missing}" if missing and options.look is None else None
+    # A planned look excuses runs that are still to come, never those that ended without a value.
+    missing = without_value(r for r in runs if is_planned(r) and (options.look is None or is_final(r)))
+    return f"runs without a value: {missing}" if missing else None
+
+
+def _remarks(name: str, group: _Group, lost: Sequence[Result], options: Options) -> list[str]:
+    """What happened to an arm's runs that its number does not show."""
+    remarks = []
+    if lost:
+        counted = "at chance" if group.task in options.chance else "with the value the table gives them"
+        remarks.append(f"{_lost(lost, len(group.of(name)))}, counted {counted}")
+    for who, of in ((name, ""), (options.baseline, " of the baseline")):
+        if seeds := absent_seeds(who, options.baseline, group.results):
+            remarks.append(f"no row{of} for seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
+    return remarks
 
 
 def _lost(lost: Sequence[Result], started: int) -> str:

@@ -52,7 +52,7 @@ def correct(groups: Sequence[Sequence[Measured]], options: Options, level: float
             closed.append(v)
             continue
         v = replace(v, p_adjusted=min(up[index], down[index]))
-        half = _half_width(df, options, level, size, levels[index], group, len(groups))
+        half = _half_width(df, options, level, size, levels[index], group, groups)
         if half is not None:
             v = replace(v, family_low=difference - half * error, family_high=difference + half * error)
         closed.append(_close(v, options, level, size))
@@ -89,7 +89,7 @@ def _adjusted(groups: Sequence[Sequence[Measured]], options: Options, size: int,
             adjusted_p(
                 [sign * (m.verdict.statistic or 0.0) for m in tested],
                 [m.verdict.df or 1.0 for m in tested],
-                _loadings(group, size if len(groups) == 1 else len(group)),
+                _loadings(group, _share(size, groups, group)),
                 one_sided=options.directional,
                 shared=_shared(options),
             )
@@ -112,7 +112,7 @@ def _half_width(
     size: int,
     holm_level: float,
     group: Sequence[Measured],
-    groups: int,
+    groups: Sequence[Sequence[Measured]],
 ) -> float | None:
     """Half-width of the simultaneous interval in standard errors; None where there is no such interval."""
     if options.directional:
@@ -125,8 +125,13 @@ def _half_width(
         return student.critical(holm_level / 2, df)
     if options.correction != "dunnett":
         return None
-    loadings = _loadings(group, size if groups == 1 else len(group))
-    return critical_value(level / groups, df, loadings, shared=_shared(options))
+    loadings = _loadings(group, _share(size, groups, group))
+    return critical_value(level / len(groups), df, loadings, shared=_shared(options))
+
+
+def _share(size: int, groups: Sequence[Sequence[Measured]], group: Sequence[Measured]) -> int:
+    """Contrasts to count in a group: its own, and all that the family has beyond the table (it may be here)."""
+    return len(group) + size - sum(map(len, groups))
 
 
 def _shared(options: Options) -> bool:

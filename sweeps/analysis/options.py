@@ -1,5 +1,6 @@
 """What a person chooses before comparing."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ class Options:
             raise AnalysisError(f"correction {self.correction!r} is unknown; choose from {', '.join(CORRECTIONS)}")
         if not 0 < self.alpha < 1:
             raise AnalysisError(f"alpha is {self.alpha}; give a level between 0 and 1, such as 0.05")
-        if self.margin is not None and not self.margin > 0:
+        if self.margin is not None and not 0 < self.margin < math.inf:
             raise AnalysisError(f"margin is {self.margin}; give a positive number in the metric's unit")
         if not self.noise_ratio >= 1:
             raise AnalysisError(f"noise ratio is {self.noise_ratio}; give 1 (as noisy as the pool) or more")

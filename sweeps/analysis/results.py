@@ -9,8 +9,8 @@ from itertools import groupby
 from sweeps.analysis.errors import AnalysisError
 
 NOT_PLANNED = "not planned"
-FINAL = ("failed", "diverged", "non-finite", "cancelled")
-"""How the reasons of runs begin that have ended without a value."""
+FINAL = ("failed", "diverged", "non-finite", "cancelled", "no row")
+"""How the reasons begin of runs that have ended without a value, and of those that a table leaves out."""
 
 
 @dataclass(frozen=True)

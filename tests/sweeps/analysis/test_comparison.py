@@ -222,6 +222,51 @@ def test_a_planned_look_spends_alpha():
     assert found.verdicts[0].verdict == "undecided"  # p = 0.0035 would do at 0.05
 
 
+def test_a_look_excuses_no_run_that_ended_without_a_value():
+    for reason in ("failed: out of memory", "non-finite value (nan)", "cancelled"):
+        results = [*FIXTURE, Result("arm", "climb", 3, reason=reason)]
+        found = compare(results, Options("base", sigma="pooled", look=Look((0.5, 1.0), 2)))
+        assert found.verdicts[0].verdict == "undecided"
+        assert reason in found.verdicts[0].headline
+
+
+def test_an_arm_left_out_of_a_task_stays_in_the_family():
+    other = [replace(r, task="other") for r in [*FIXTURE, *runs("best", BASE[::-1])]]
+    found = compare([*FIXTURE, *runs("best", (0.6, 0.61, 0.62)), *other, *runs("extra", ARM[::-1])], Options("base"))
+    extra = next(v for v in found.verdicts if (v.arm, v.task) == ("extra", "other"))
+    assert extra.headline == "not run (1 no row in the table)"
+    assert extra.family.endswith("6 contrasts")
+    assert found.exploratory is None
+    larger = [replace(r, scale=s) for s in ("small", "large") for r in FIXTURE]
+    larger += [replace(r, scale="small") for r in runs("cheap", ARM[::-1])]
+    assert len(compare(larger, Options("base")).verdicts) == 3  # no arm has to go to the larger scale
+
+
+def test_a_seed_that_was_left_out_is_named():
+    kept = table(arms=4)
+    results = [r for r in kept if (r.arm, r.seed) != ("arm1", 1)]
+    assert "no row for seed 1" in verdict(results, "arm1").words
+    assert "no row" not in verdict(results, "arm2").words
+    short = [r for r in kept if (r.arm, r.seed) != ("base", 2)]
+    assert "no row of the baseline for seed 2" in verdict(short, "arm2").words
+    own = [replace(r, seed=r.seed + 10 * (r.arm == "arm1")) for r in kept]
+    assert "no row for seeds 0, 1, 2" in verdict(own, "arm1").words
+
+
+def test_a_family_beyond_the_table_counts_in_every_group():
+    results = [*FIXTURE, *(replace(r, task="other") for r in FIXTURE)]
+    small, large = (compare(results, Options("base", sigma="pooled", family=n)).verdicts[0] for n in (2, 40))
+    assert large.family.endswith("40 contrasts")
+    assert large.p_adjusted > 5 * small.p_adjusted
+    assert large.family_high > small.family_high
+
+
+def test_a_diverged_run_with_a_value_is_not_said_to_count_at_chance():
+    half = [*runs("half", (0.49, 0.48)), replace(runs("half", (0.3,))[0], seed=2, diverged=True)]
+    assert "counted with the value the table gives them" in verdict([*FIXTURE, *half], "half").words
+    assert "counted at chance" in verdict([*FIXTURE, *half], "half", chance={"climb": 0.25}).words
+
+
 def test_diverged_runs():
     lost = [replace(r, value=None, diverged=True, reason="diverged (step 5800, alarm lead 1005 steps)") for r in
             runs("lost", (0.0, 0.0, 0.0))]  # fmt: skip
@@ -270,6 +315,8 @@ def test_the_order_of_rows_does_not_matter():
         (FIXTURE, {"sigma": "baseline", "paired": True}, "has no paired form"),
         (FIXTURE, {"alpha": 0}, "alpha is 0"),
         (FIXTURE, {"margin": -1.0}, "margin is -1.0"),
+        (FIXTURE, {"margin": math.inf}, "margin is inf"),
+        (runs("base", BASE), {}, "no arm besides the baseline 'base'"),
         (FIXTURE, {"noise_ratio": 0.5}, "noise ratio is 0.5"),
     ],
 )
