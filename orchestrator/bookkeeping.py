@@ -74,7 +74,8 @@ class Ledger:
                 continue
             self._costs[pack] = body.get("cost", {})
             histories[pack] = views_from(body["attempts"])
-        self._index.store(forget=gone)
+        if gone:
+            self._index.store(forget=gone)
         board.load(settled, histories)
         for sweep, packs in desired.packs_of.items():
             total = self._totals[sweep] = defaultdict(float)

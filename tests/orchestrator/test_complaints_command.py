@@ -147,7 +147,7 @@ def test_7_14_a_dry_run_is_linear_in_the_cells(workspace: Workspace, tmp_path: P
 class Matrix:
     """One run in each state, on a fake cluster."""
 
-    STATES = ("completed", "failed", "cancelled", "running", "queued", "pending")
+    STATES: tuple[str, ...] = ("completed", "failed", "cancelled", "running", "queued", "pending")
 
     def __init__(self, workspace: Workspace, lab: ModuleType, orchestrate: Command, folder: Path) -> None:
         self.space, self.orchestrate = workspace, orchestrate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -126,7 +126,7 @@ class Cluster(FakeBackend):
     def exclude(self, nodes: tuple[str, ...]) -> None:
         self.excluded = frozenset(nodes)
 
-    def submit(self, batch: str, requests: list[LaunchRequest]) -> list[JobHandle]:  # type: ignore[override]
+    def submit(self, batch: str, requests: Sequence[LaunchRequest]) -> list[JobHandle]:
         for request in requests:
             own = dict(request.resources.extra).get("exclude", "").split(",")
             free = [n for n in ("bad", "n1", "n2") if n not in self.excluded and n not in own]
@@ -134,7 +134,7 @@ class Cluster(FakeBackend):
             self.history.append(free[0])
         return super().submit(batch, requests)
 
-    def poll(self, handles: list[JobHandle]) -> dict[JobHandle, JobReport]:  # type: ignore[override]
+    def poll(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
         found = super().poll(handles)
         return {h: replace(report, details={"node": self.placed[h.name]}) for h, report in found.items()}
 

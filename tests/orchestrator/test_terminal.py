@@ -185,10 +185,11 @@ def test_a_worker_that_does_not_listen_is_killed_by_the_next_watch_once(
     space = terminal.space
     prepared = prepare(space, str(terminal.folder / "toy.yaml"))
     commit(space, prepared)
-    policy = replace(LOCAL, probe=False, max_in_flight=1, cancel_grace_s=0.3)
+    policy = replace(LOCAL, probe=False, max_in_flight=1, cancel_grace_s=60.0)
+    clock = [1000.0]
 
     def once() -> None:
-        loop = Loop(space, LocalBackend(), policy, code="")
+        loop = Loop(space, LocalBackend(), policy, code="", clock=lambda: clock[0])
         loop.tick()
         loop.close()
 
@@ -200,7 +201,7 @@ def test_a_worker_that_does_not_listen_is_killed_by_the_next_watch_once(
     once()
     once()
     assert terminal.workers() == [pid], "it was asked, and has its time"
-    time.sleep(0.3)
+    clock[0] += 61.0
     once()
     terminal.until(lambda: not terminal.workers())
     once()
