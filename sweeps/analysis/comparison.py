@@ -15,7 +15,7 @@ from sweeps.analysis.options import Options
 from sweeps.analysis.presence import absent_seeds, with_absent
 from sweeps.analysis.results import Result, at_chance, by_search, checked, is_final, is_planned, without_value
 from sweeps.analysis.sigma import Noise
-from sweeps.analysis.soundness import check_names
+from sweeps.analysis.soundness import check_names, repeated_values
 from sweeps.analysis.verdict import Verdict
 
 
@@ -194,6 +194,8 @@ def _remarks(name: str, group: _Group, lost: Sequence[Result], options: Options)
     for who, of in ((name, ""), (options.baseline, " of the baseline")):
         if seeds := absent_seeds(who, options.baseline, group.results):
             remarks.append(f"no row{of} for seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
+    if (copied := repeated_values(name, group.results)) is not None:
+        remarks.append(copied)
     return remarks
 
 

@@ -44,7 +44,7 @@ def absent_seeds(arm: str, baseline: str, group: Sequence[Result]) -> list[int]:
             seeds.setdefault(r.arm, set()).add(r.seed)
     mine = seeds.pop(arm, set())
     others = [found for name, found in seeds.items() if name != baseline] or list(seeds.values())
-    if not mine or arm == baseline and len(others) < 2:
+    if not mine or (arm == baseline and len(others) < 2):
         return []
     counts = Counter(seed for found in others for seed in found)
     return sorted(seed for seed, count in counts.items() if seed not in mine and 2 * count > len(others))

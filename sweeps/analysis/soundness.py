@@ -1,5 +1,6 @@
 """Tables that must not be averaged: one arm under two names, two configs under one."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from sweeps.analysis.errors import AnalysisError
@@ -10,7 +11,8 @@ def check_names(results: Sequence[Result]) -> None:
     """Refuse arms that are one.
 
     Two names that differ in case or spaces only, or two arms whose values agree to the last digit in every
-    run (two or more runs that are not all alike): counting both would test one arm twice.
+    run, two of them values that no third arm has (where a metric takes few values, arms agree by chance):
+    counting both would test one arm twice.
 
     Raises:
         AnalysisError: naming both.
@@ -22,7 +24,7 @@ def check_names(results: Sequence[Result]) -> None:
         if plain in seen:
             raise AnalysisError(f"arms {seen[plain]!r} and {name!r} differ in case or spaces only; give one name")
         seen[plain] = name
-    fingerprints: dict[tuple, str] = {}
+    alike: dict[tuple, list[str]] = {}
     for name in names:
         runs = tuple(
             sorted(
@@ -31,14 +33,39 @@ def check_names(results: Sequence[Result]) -> None:
                 if r.arm == name and r.value is not None
             )
         )
-        if len(runs) < 2 or len({run[-1] for run in runs}) < 2:
-            continue
-        if runs in fingerprints:
+        if len(runs) > 1:
+            alike.setdefault(runs, []).append(name)
+    for runs, same in alike.items():
+        if len(same) > 1 and _own_values(results, same, runs) > 1:
             raise AnalysisError(
-                f"arms {fingerprints[runs]!r} and {name!r} have equal values in all of their {len(runs)} runs: "
+                f"arms {same[0]!r} and {same[1]!r} have equal values in all of their {len(runs)} runs: "
                 "one arm under two names? drop one of them"
             )
-        fingerprints[runs] = name
+
+
+def _own_values(results: Sequence[Result], same: Sequence[str], runs: Sequence[tuple]) -> int:
+    """How many distinct values of equal arms are found in no other arm."""
+    elsewhere = {(r.task, r.scale or "", r.value) for r in results if r.arm not in same}
+    return len({(task, scale, value) for task, scale, *_, value in runs} - elsewhere)
+
+
+def repeated_values(arm: str, group: Sequence[Result]) -> str | None:
+    """Words for runs that look like copies of other runs under other seeds, or None.
+
+    Three distinct values or more, equal to the last digit: each of them several times in this arm, or all of them
+    those of another arm. It is a remark and no refusal, for a coarse metric may do so by chance.
+    """
+    values: dict[str, list[float]] = {}
+    for r in group:
+        if r.value is not None and r.search is None:
+            values.setdefault(r.arm, []).append(r.value)
+    mine = Counter(values.pop(arm, []))
+    if len(mine) < 3:
+        return None
+    if min(mine.values()) > 1:
+        return f"its {mine.total()} runs have {len(mine)} values, each several times: runs counted twice?"
+    twin = next((name for name, theirs in sorted(values.items()) if Counter(theirs) == mine), None)
+    return None if twin is None else f"its values are those of {twin!r} under other seeds: the same runs?"
 
 
 def check_configs(configs: Iterable[tuple[str, str]]) -> None:
