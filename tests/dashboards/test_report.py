@@ -139,6 +139,10 @@ def test_levels_and_informativeness_of_each_column(report: Written) -> None:
     assert columns["copy"]["informative"] is True
     assert columns["parentheses"]["trivial"] > columns["parentheses"]["chance"]
     assert columns["memorize"]["metric"] == "recall of trained pairs"
+    text = report.page.read_text()
+    assert all(
+        f"<td>{is_}</td>" in text for is_ in ("recall of trained pairs", "sequence accuracy", "that of predictions")
+    )
     assert all(c["t_task"] == 100 and c["ceiling"] == 1.0 for c in columns.values())
 
 
