@@ -110,10 +110,7 @@ def command(folder: Path) -> list[Row]:
             f"heavy = [m for m in {LIGHT!r} if m in sys.modules]\n"
             "print('\\nHEAVY', len(sys.modules), *heavy)\nsys.exit(code)"
         )
-        run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            rows.append(_row("O8", f"orchestrate {words[-2:][0]}: not available yet", 0.0, "", 0.0))
-            continue
+        run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
         modules = run.stdout.rpartition("HEAVY")[2].split()
         seconds = _timed(
             lambda c=code: subprocess.run([sys.executable, "-P", "-c", c], capture_output=True, check=True)

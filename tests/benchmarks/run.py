@@ -1,6 +1,6 @@
 """`make bench`: every benchmark file's rows in one table. Ratios against floors measured in the same run.
 
-Never a pass or fail by time: the column *target* says what docs/performance.md aims at, a person reads the rest.
+Never a pass or fail by time: the column *target* says what is aimed at, a person reads the rest.
 """
 
 from __future__ import annotations
