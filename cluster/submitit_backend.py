@@ -48,6 +48,10 @@ def render(folder: Path, parameters: dict[str, Any], shell: str, setup: Sequence
     return executor._make_submission_file_text(shell, "")
 
 
+def _over(word: str) -> bool:
+    return look_up(word)[0] in (JobState.ENDED, JobState.GONE)
+
+
 class SlurmBackend:
     """See ``cluster.backend.Backend``.
 
@@ -139,7 +143,7 @@ class SlurmBackend:
         since = self.watcher.since()
         answer = self._look("sacct", "-n", "-P", "-X", "-D", "-S", since, "--name", name, "-o", ACCOUNT_FIELDS)
         for row in account_rows(answer):
-            if row.name == name:
+            if row.name == name and _over(row.word):
                 return split_id(row.id)[0]
         return None
 
@@ -174,7 +178,7 @@ class SlurmBackend:
             if name not in wanted or name in live:
                 continue
             found[name] = JobHandle(self.name, row.id, name)
-            if look_up(row.word)[0] not in (JobState.ENDED, JobState.GONE):
+            if not _over(row.word):
                 live.add(name)
         arrays = {
             array_name(directory.name, array.first)
@@ -189,7 +193,8 @@ class SlurmBackend:
             for row in account_rows(text):
                 task = row.id.partition("_")[2]
                 name = self._batches.name_of(row.name, int(task), row.comment) if task else None
-                if name in wanted and name not in live and name not in found:
+                # What accounting calls running and the queue does not know is a row that nobody ended.
+                if name in wanted and name not in live and name not in found and _over(row.word):
                     found[name] = JobHandle(self.name, row.id, name)
         return found
 
