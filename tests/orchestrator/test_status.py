@@ -67,6 +67,15 @@ def test_a_run_is_named_by_a_prefix_that_is_its_own(workspace: Workspace, lab: M
         summary(workspace, "none")
 
 
+def test_7_08_a_thousand_and_one_runs_are_counted_and_can_all_be_chosen(workspace: Workspace, lab: ModuleType) -> None:
+    specs = lab.cell({}, range(1001))
+    lab.write_plan(workspace, "s", [specs[at : at + 100] for at in range(0, 1001, 100)])
+    status = summary(workspace, "s")
+    assert (status.total, status.counts[RunState.PENDING], sum(status.waiting.values())) == (1001, 1001, 1001)
+    chosen = select(workspace, Selection(sweep="s"), (RunState.PENDING,)).runs
+    assert {each.run for each in chosen} == {spec.id for spec in specs}
+
+
 def test_the_id_of_a_pack_that_status_shows_can_be_typed_wherever_a_run_can(
     workspace: Workspace, lab: ModuleType
 ) -> None:
