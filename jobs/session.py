@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -207,6 +209,9 @@ class Session:
             Checkpointed(time=time.time(), step=step, bytes=saved.bytes, seconds=round(self._saved - began, 6))
         )
         self.recorder.flush()
+        with suppress(OSError):  # a log that can't grow is no reason to stop
+            of = f" of {self.progress.steps}" if self.progress.steps else ""
+            print(f"saved at step {step}{of}, {len(self.unfinished)} runs to go", file=sys.stderr, flush=True)
         checkpoints.prune(self.attempt.checkpoints, attempt=self.launch.attempt, keep=self.kept_checkpoints)
 
     def product(self, run: str, name: str, payload: Any) -> None:

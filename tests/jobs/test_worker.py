@@ -188,6 +188,15 @@ def test_an_exact_resume_is_not_flagged(make_pack: Callable[..., Any]) -> None:
     assert [fact.exact for fact in pack.finished().values()] == [()]
 
 
+def test_the_log_of_a_healthy_run_says_how_far_it_is(make_pack: Callable[..., Any]) -> None:
+    """`orchestrate logs -f` would show nothing for hours otherwise."""
+    pack = make_pack({"steps": 7}, {"steps": 5})
+    attempt = pack.launch(checkpoint_steps=3)
+    assert pack.run(attempt) == 0
+    saved = [line for line in attempt.log.read_text().splitlines() if line.startswith("saved at step")]
+    assert saved == ["saved at step 3 of 7, 2 runs to go", "saved at step 6 of 7, 1 runs to go"]
+
+
 def test_fresh_ignores_the_checkpoints_there_are(make_pack: Callable[..., Any]) -> None:
     pack = make_pack({"steps": 9})
     first = pack.launch(checkpoint_steps=3, settings={"toy": {"signal_at": 8}})
