@@ -60,7 +60,7 @@ def counted(report: TickReport) -> str:
     parts = [f"{ended}/{sum(sum(c.values()) for c in report.counts.values())} runs"]
     if failed := report.total(RunState.FAILED):
         parts.append(f"{failed} failed")
-    parts.append(f"{report.total(RunState.RUNNING)} running in {report.in_flight} packs")
+    parts.append(f"{report.total(RunState.RUNNING)} running in {report.in_flight} pack{'s' * (report.in_flight != 1)}")
     if report.trouble:
         parts.append(report.trouble[0])
     return ", ".join(parts)
