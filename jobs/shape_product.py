@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jobs.errors import JobError
 from models.config import TransformerConfig
-from models.curves import grid_of
+from models.curves import grid_of, initial_shape
 
 VERSION = 1
 
@@ -60,6 +60,11 @@ class ShapeProduct(_Part):
     members: int
     models: int
     slots: dict[str, Slot]
+
+
+def starting_curves(config: TransformerConfig) -> dict[str, list[list[float]]]:
+    """What a search would begin with, in the form of ``read_curves``: for members that are masked and never trained."""
+    return {slot: [initial_shape(wanted).tolist()] for slot, wanted in config.searched().items()}
 
 
 def read_curves(path: Path | None, config: TransformerConfig) -> dict[str, list[list[float]]]:

@@ -11,7 +11,7 @@ from jobs.facts import FailureClass
 from jobs.numerics import reproducible
 from jobs.pack_loop import PackLoop, Program, add_training_sums
 from jobs.pack_state import PackState
-from jobs.shape_product import read_curves
+from jobs.shape_product import read_curves, starting_curves
 from jobs.stack import Stack
 from jobs.tasks.build import make_task
 from jobs.train_config import ACTIVATION_INPUT, TrainConfig
@@ -37,7 +37,10 @@ class TrainProgram(Program):
         members = []
         for member, config in zip(session.members, self.configs, strict=True):
             described = config.transformer()
-            curves = read_curves(member.inputs.get(ACTIVATION_INPUT), described)
+            path = member.inputs.get(ACTIVATION_INPUT)
+            # The search of a masked member may have failed for good: it keeps its place with any function at all.
+            missing = member.done and path is None
+            curves = starting_curves(described) if missing else read_curves(path, described)
             members.append(Member(described, member.seed, curves))
         self.stack = Stack(members, self.configs)
         task = make_task(self.configs[0].task)

@@ -110,6 +110,17 @@ def test_each_member_ends_at_its_own_step(training_pack, memorize) -> None:
     assert not [step for run, step in pack.rows() if run == pack.runs[0] and step > 5]
 
 
+def test_a_masked_member_whose_search_failed_keeps_its_place_without_a_product(training_pack, memorize) -> None:
+    """The baseline and the other arms of its pack train on, bit for bit as with the product there."""
+    learned = {**memorize, "model": {**memorize["model"], "activation": {"kind": "learned"}}}
+    plain = training_pack("train", [(memorize, 0), (memorize, 1)])
+    plain.go(done=[1])
+    orphaned = training_pack("train", [(memorize, 0), (learned, 1)])
+    orphaned.go(done=[1])
+    assert set(orphaned.finished()) == {orphaned.runs[0]}
+    assert orphaned.rows() == plain.rows()
+
+
 def test_a_member_that_is_done_keeps_its_place_and_changes_nothing(training_pack, memorize) -> None:
     entries = [(memorize, 0), (memorize, 1), (memorize, 2)]
     whole, masked = training_pack("train", entries), training_pack("train", entries)
