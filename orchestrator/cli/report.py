@@ -66,12 +66,16 @@ def _of_sweep(
     ctx: click.Context, source: str | None, out: Path | None, as_json: bool, asked: dict[str, Any]
 ) -> dict[str, Any]:
     from dashboards.report import report_content, write_report
+    from dashboards.table_rows import SUFFIXES
     from orchestrator.gather.parquet import gather
 
     columns = [name for name, value in asked.items() if name.endswith("_column") and value is not None]
     if columns:
         raise click.UsageError(f"--{columns[0].replace('_', '-')} is for tables; a sweep's labels are its columns")
     space = workspace(ctx)
+    if source and Path(source).suffix not in ("", ".yaml"):
+        wrong = "no table of this ending can be read" if Path(source).is_file() else "no such file or shipped table"
+        raise click.UsageError(f"{source}: {wrong}; give {', '.join(SUFFIXES)}, or the name of a sweep")
     name = resolve_sweep(space, source)
     gather(space, name)
     keys = ("metric", "alpha", "correction", "sigma", "margin")

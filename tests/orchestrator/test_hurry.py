@@ -34,6 +34,7 @@ def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         (("pln", "toy.yaml"), "there is no command 'pln'; did you mean plan? (choose from: sweep, plan, watch, "),
         (("xyzzy",), "there is no command 'xyzzy' (choose from: sweep, plan, "),
         (("plan", "toy.yaml", "--preset", "mini"), "What the file says is changed without dashes: preset=..."),
+        (("report", "reslts.csv"), "reslts.csv: no such file or shipped table; give .csv, "),
         (("status", "--root", "elsewhere"), "It stands before the verb: orchestrate --root ... status"),
         (("plan", "toy.yaml", "-v"), "It stands before the verb: orchestrate -v ... plan"),
         (("sweep", "toy.yaml", "--seeds=3"), "What the file says is changed without dashes: seeds=..."),
