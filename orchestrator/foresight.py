@@ -20,7 +20,8 @@ def power_of(design: Design) -> str | None:
         return None
     arm = analysis.get("arm") or next(iter(baseline))
     primary = {name: _texts(values) for name, values in (analysis.get("primary") or {}).items()}
-    column, seeds_of = analysis.get("column"), {stage.name: stage.seed for stage in design.stages}
+    column = str(analysis.get("column"))  # "None" is no label: without a column all runs are in one place
+    seeds_of = {stage.name: stage.seed for stage in design.stages}
     seeds: dict[tuple[str, str], set[str]] = defaultdict(set)
     for run in design.runs:
         labels = design.labels(run)
