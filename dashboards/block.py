@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.durable import read_json
 from jobs.workspace import Workspace
+from sweeps.schema import Analysis
 from sweeps.tables import Columns
 
 
@@ -45,3 +46,28 @@ def analysis_block(
         if base.get(name, value) != value
     ]
     return block, departures, notes
+
+
+def planned_options(block: Mapping[str, Any]) -> dict[str, Any]:
+    """What a block says of the comparison of arms, as keywords of `sweeps.analysis.options.Options`.
+
+    ``nested_t`` with Holm and a pooled sigma, a block's defaults, is the transfer matrix's rule and stands there
+    beside a guard; alone it does not keep its level where spreads differ. Where a block says no more, arms are
+    compared by the default rule of docs/statistics.md.
+    """
+    test = block.get("test") or "nested_t"
+    found: dict[str, Any] = {
+        "alpha": float(block.get("alpha") or 0.05),
+        "margin": block.get("margin"),
+        "lower_is_better": block.get("goal") == "min",
+        "paired": test == "paired_t",
+    }
+    for name in ("correction", "sigma"):
+        value = block.get(name)
+        if value is not None and (test != "nested_t" or value != Analysis.model_fields[name].default):
+            found[name] = str(value)
+    if test == "dunnett":
+        found["correction"] = "dunnett"
+    if test == "welch":
+        found["sigma"] = "own"
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from dashboards.block import analysis_block
+from dashboards.block import analysis_block, planned_options
 from dashboards.evidence import Conduct, Evidence, Key, Loss, Trace
 from dashboards.levels import column_levels
 from dashboards.queries import column_config
@@ -51,13 +51,14 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         for arm, kind in zip(runs.label(layout.arm), runs.label("class"), strict=True)
         if arm is not None and kind is not None
     }
+    said: dict[str, Any] = {name: str(asked[name]) for name in ("correction", "sigma") if asked.get(name) is not None}
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
     tasks = list(dict.fromkeys(r.task for r in results))
     chance = {task: column_levels(column_config(cells, layout, task), block, task).chance for task in tasks}
     return Evidence(
         name=sweep,
         metric=metric,
-        options=_options(layout.baseline, block),
+        options=Options(layout.baseline, **{**planned_options(block), **said}),
         kicker=str((runs.plan.get("source") or {}).get("file") or ""),
         remarks=tuple(notes),
         results=tuple(results),
@@ -101,18 +102,6 @@ def _results(
         where = dict(layout.where) if scale is None or level is None else {**layout.where, scale: level}
         found += [replace(r, scale=level) for r in results_of(runs, metric, replace(layout, where=where), values)]
     return found
-
-
-def _options(baseline: str, block: Mapping[str, Any]) -> Options:
-    return Options(
-        baseline,
-        correction=str(block.get("correction") or "dunnett"),
-        alpha=float(block.get("alpha") or 0.05),
-        margin=block.get("margin"),
-        sigma=str(block.get("sigma") or "auto"),
-        paired=block.get("test") == "paired_t",
-        lower_is_better=block.get("goal") == "min",
-    )
 
 
 def _losses(

@@ -181,7 +181,7 @@ class Analysis(_Block):
     step: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = None
     test: Literal["nested_t", "dunnett", "welch", "paired_t", "permutation", "audit"] = "nested_t"
     correction: Literal["none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett"] = "holm"
-    sigma: Annotated[str, Field(pattern=r"^(own|pooled|baseline|known:[0-9.eE+-]+)$")] = "pooled"
+    sigma: Annotated[str, Field(pattern=r"^(auto|own|pooled|baseline|known:[0-9.eE+-]+)$")] = "pooled"
     family: Literal["matrix", "column", "arm"] = "matrix"
     margin: Annotated[float, Field(gt=0)] | None = None
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05

@@ -23,13 +23,21 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 @click.option("--config-column", help="Column that decides the result, such as a config hash: one per arm.")
 @click.option("--where", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value (repeatable).")
 @click.option("--tracking-uri", envvar="MLFLOW_TRACKING_URI", help="MLflow store [$MLFLOW_TRACKING_URI].")
-@click.option("--correction", type=click.Choice(CORRECTIONS), default="dunnett", show_default=True)
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05, show_default=True)
+@click.option("--correction", type=click.Choice(CORRECTIONS), help="Default: what a sweep's plan says, else dunnett.")
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Error rate; default: the plan's, or 0.05.",
+)
 @click.option("--margin", type=float, help="Equivalence margin, in the metric's unit.")
-@click.option("--sigma", default="auto", show_default=True, help="auto, own, pooled, baseline, or known:X.")
+@click.option("--sigma", help="auto, own, pooled, baseline, or known:X; default: what a sweep's plan says, else auto.")
 @click.option("--paired", is_flag=True, help="Pair by seed: only where equal seeds share their data order.")
 @click.option("--directional", is_flag=True, help="Improvers and degraders as two one-sided families.")
-@click.option("--lower-is-better", is_flag=True, help="The metric is a loss.")
+@click.option(
+    "--lower-is-better/--higher-is-better",
+    default=None,
+    help="Which way is better; default: the plan's goal, or lower for a metric called loss, perplexity, error ...",
+)
 @click.option("--chance", multiple=True, metavar="[TASK=]VALUE", help="Level at which diverged runs count.")
 @click.option("--family", type=click.IntRange(1), help="Size of the family, if larger than the arms in the table.")
 @click.option("--look", metavar="K/N", help="This is look K of N planned, evenly spaced; alpha is spent accordingly.")
@@ -59,7 +67,8 @@ def command(
     table = load(results, asked, ctx.obj.root if ctx.obj is not None else Path("runs"))
     options, runs = options_of(table, asked), per_run(table.results)
     if checklist:
-        items = rules.checklist(runs, table.metric, options)
+        declared = asked.correction is not None or "alpha" in table.rule
+        items = rules.checklist(runs, table.metric, options, declared=declared)
         print_json(view.plain_checklist(items)) if as_json else view.show_checklist(items)
     elif protocol == "audit":
         lines = view.audits(runs, options)

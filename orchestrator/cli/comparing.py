@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.results import Result, is_planned
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from orchestrator.gather.read_table import Row
     from sweeps.analysis.looks import Look, Spending
     from sweeps.analysis.options import Options
+
+UNDECIDING = ("permutation", "audit")
+"""Tests of an analysis block that `compare` shows beside its own and does not decide by."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,13 @@ class Asked:
     config_column: str | None = None
     where: tuple[str, ...] = ()
     tracking_uri: str | None = None
-    correction: str = "dunnett"
-    alpha: float = 0.05
+    correction: str | None = None
+    alpha: float | None = None
     margin: float | None = None
-    sigma: str = "auto"
+    sigma: str | None = None
     paired: bool = False
     directional: bool = False
-    lower_is_better: bool = False
+    lower_is_better: bool | None = None
     chance: tuple[str, ...] = ()
     family: int | None = None
     look: str | None = None
@@ -55,6 +58,7 @@ class Loaded:
         results: one a run (and item).
         notes: what a reader must know, such as departures from a frozen plan.
         looks: information shares of the planned looks, where the source has a plan.
+        rule: what the source says of correction, sigma, alpha, margin, pairing and direction; flags come first.
     """
 
     source: str
@@ -63,6 +67,7 @@ class Loaded:
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     looks: tuple[float, ...] = ()
+    rule: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load(source: str, asked: Asked, root: Path) -> Loaded:
@@ -96,24 +101,31 @@ def options_of(table: Loaded, asked: Asked) -> Options:
         raise AnalysisError(f"{table.source}: which arm is the baseline? give --baseline one of {arms}")
     return Options(
         baseline=baseline,
-        correction=asked.correction,
-        alpha=asked.alpha,
-        margin=asked.margin,
-        sigma=asked.sigma,
-        paired=asked.paired,
-        lower_is_better=asked.lower_is_better,
         directional=asked.directional,
         look=_look(asked) if asked.look else _planned_look(table),
         chance=_chance(asked.chance, {r.task for r in table.results}),
         family=asked.family,
+        **(dict(table.rule) | _said(asked)),
     )
 
 
-def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
-    from orchestrator.gather.read_table import find_columns, to_results
+def _said(asked: Asked) -> dict[str, Any]:
+    """The rule's keywords that were given as flags."""
+    names = ("correction", "alpha", "margin", "sigma", "lower_is_better")
+    said = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+    return said | ({"paired": True} if asked.paired else {})
 
+
+def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
+    from orchestrator.gather.mixed_settings import mixed_settings
+    from orchestrator.gather.read_table import find_columns, to_results
+    from sweeps.analysis.direction import reads_as_lower
+
+    notes = []
     for condition in asked.where:
-        rows = _filtered(source, rows, condition)
+        kept = _filtered(source, rows, condition)
+        notes.append(f"only rows with {condition}, {len(kept)} of {len(rows)}: the family is what is left")
+        rows = kept
     columns = find_columns(
         rows,
         source,
@@ -126,14 +138,20 @@ def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
         item=asked.item_column,
         config=asked.config_column,
     )
-    return Loaded(source, columns.metric, None, tuple(to_results(rows, columns)))
+    rule: dict[str, Any] = {}
+    if asked.lower_is_better is None and reads_as_lower(columns.metric):
+        rule["lower_is_better"] = True
+        notes.append(f"lower is taken as better, by the name {columns.metric!r}; --higher-is-better says otherwise")
+    notes += mixed_settings(rows, columns)
+    return Loaded(source, columns.metric, None, tuple(to_results(rows, columns)), tuple(notes), rule=rule)
 
 
 def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
-    from dashboards.block import analysis_block
+    from dashboards.block import analysis_block, planned_options
     from jobs.workspace import Workspace
     from orchestrator.cli.common import sweep_names
     from orchestrator.gather.parquet import gather
+    from sweeps.analysis.direction import reads_as_lower
     from sweeps.layout import find_layout
     from sweeps.scores import load_results
     from sweeps.tables import read_runs
@@ -148,13 +166,23 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     runs = read_runs(root, name)
     block, departures, notes = analysis_block(root, name, runs, {"metric": asked.metric})
     layout = find_layout(runs, block)
-    chosen = {"correction": asked.correction, "sigma": asked.sigma, "alpha": asked.alpha}
+    rule = planned_options(block)
+    if asked.metric is not None and any(d.startswith("metric = ") for d in departures):
+        # The planned goal and margin were meant for another metric.
+        rule |= {"lower_is_better": reads_as_lower(asked.metric), "margin": None}
     departures = [d for d in departures if not d.startswith("decided with")]
-    departures += [f"{k} = {v!r}, planned {block[k]!r}" for k, v in chosen.items() if k in block and block[k] != v]
-    notes = [*notes, *([f"exploratory: {'; '.join(departures)}"] if departures else [])]
+    if block.get("test") in UNDECIDING:
+        departures.append(f"decided with t tests, planned {block['test']}")
+    chosen = {**_said(asked), **({"baseline": asked.baseline} if asked.baseline else {})}
+    planned = {"correction": "dunnett", "sigma": "auto", **rule, "baseline": layout.baseline}
+    departures += [f"{k} = {v!r}, planned {planned[k]!r}" for k, v in chosen.items() if planned[k] != v]
     looks = tuple(float(x) for x in block.get("looks") or ())
+    if asked.look is not None:
+        departures.append(f"look = {asked.look}, planned at {', '.join(f'{x:g}' for x in looks) or 'the end'}")
+    notes = [*notes, *([f"exploratory: {'; '.join(departures)}"] if departures else [])]
     results = load_results(root, name, asked.metric, layout=layout)
-    return Loaded(name, str(block.get("metric") or asked.metric), layout.baseline, tuple(results), tuple(notes), looks)
+    metric = str(block.get("metric") or asked.metric)
+    return Loaded(name, metric, layout.baseline, tuple(results), tuple(notes), looks, rule)
 
 
 def _filtered(source: str, rows: Sequence[Row], condition: str) -> list[Row]:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sweeps.analysis.direction import reads_as_loss
+from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
 from sweeps.analysis.power import detectable
 from sweeps.analysis.results import Result
 
 State = Literal["met", "lacking", "unknown"]
-_LOSS_WORDS = ("loss", "perplexity", "ppl", "nll", "bits", "bpb")
 
 
 @dataclass(frozen=True)
@@ -26,21 +27,30 @@ class Item:
     why: str
 
 
-def checklist(results: Sequence[Result], metric: str, options: Options) -> list[Item]:
+def checklist(results: Sequence[Result], metric: str, options: Options, *, declared: bool = True) -> list[Item]:
     """Grade a table of results.
 
     Args:
         results: the table.
         metric: name of its metric; names such as loss or perplexity are no downstream evaluation.
         options: baseline, correction and margin the claim comes with (correction "none": it names none).
+        declared: whether the claim names its correction; a default of ours is none of its merits.
+
+    Raises:
+        AnalysisError: a baseline that is no arm of the table.
     """
+    names = sorted({r.arm for r in results})
+    if options.baseline not in names:
+        raise AnalysisError(
+            f"baseline {options.baseline!r} is no arm of these results; their arms are {', '.join(names)}"
+        )
     arms = sorted({r.arm for r in results} - {options.baseline})
     seeds = {a: _fewest_seeds(results, a) for a in [*arms, options.baseline]}
-    singles = [a for a in arms if seeds[a] < 2]
+    singles = [a for a in (*arms, options.baseline) if seeds[a] < 2]
     base = seeds[options.baseline]
     tasks, scales = sorted({r.task for r in results}), sorted({r.scale for r in results if r.scale is not None})
     lost = sorted({r.arm for r in results if r.diverged})
-    on_loss = any(word in metric.lower() for word in _LOSS_WORDS)
+    on_loss = reads_as_loss(metric)
     return [
         Item("R1", "several unrelated codebases", "unknown", "a table of results does not show where they were made"),
         _item("R2", "a wide range of downstream uses", len(tasks) > 2, f"{_count(len(tasks), 'task')} compared"),
@@ -51,7 +61,7 @@ def checklist(results: Sequence[Result], metric: str, options: Options) -> list[
             not singles,
             f"every arm has {min(seeds.values(), default=0)} or more seeds"
             if not singles
-            else f"a single seed of {_names(singles)}",
+            else f"one seed or none of {_names(singles)}",
         ),
         _item("R5", "a noise floor from several seeds", base >= 3, f"{_count(base, 'seed')} of the baseline"),
         _item(
@@ -67,12 +77,7 @@ def checklist(results: Sequence[Result], metric: str, options: Options) -> list[
             f"scales {', '.join(scales)}" if len(scales) > 1 else "one scale only",
         ),
         Item("R8", "equal loss through the evaluation's own path", "unknown", "the table does not show it"),
-        _item(
-            "R9",
-            "family, alpha and detectable effect declared",
-            options.correction != "none",
-            _declared(options, len(arms), seeds, base),
-        ),
+        _family(options, len(arms), seeds, base, declared),
         _item(
             "R10",
             "equivalence only by a test with a margin",
@@ -89,6 +94,14 @@ def checklist(results: Sequence[Result], metric: str, options: Options) -> list[
             f"{_names(lost)} diverged; is there an arm with a smaller rate?" if lost else "nothing diverged here",
         ),
     ]
+
+
+def _family(options: Options, arms: int, seeds: dict[str, int], base: int, declared: bool) -> Item:
+    asks = "family, alpha and detectable effect declared"
+    if not declared:
+        why = "the table names no correction; give the claim's own by --correction (none, if it has none)"
+        return Item("R9", asks, "unknown", why)
+    return _item("R9", asks, options.correction != "none", _declared(options, arms, seeds, base))
 
 
 def _declared(options: Options, arms: int, seeds: dict[str, int], base: int) -> str:
