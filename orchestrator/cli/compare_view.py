@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sweeps.analysis.verdict import Verdict
 
 WIDE = 160
+MORE = (
+    "'More would decide' holds if the difference seen is the true one, with 80 % power; "
+    "seeds added because of it are a further look (--look)."
+)
 Audits = dict[tuple[str, str | None], list["AuditLine"]]
 """Task and scale -> the audit's lines."""
 
@@ -36,7 +40,15 @@ def show(found: Comparison, table: Loaded) -> None:
     console.print()
     several = len({(v.task, v.scale) for v in found.verdicts}) > 1
     grid = Table(box=None, pad_edge=False, header_style="dim")
-    for name in [*(["task", "scale"] if several else []), "arm", "n", "difference", "interval", "p", "corrected"]:
+    for name in [
+        *(["task", "scale"] if several else []),
+        "arm",
+        "n",
+        "difference",
+        "interval, alone",
+        "p",
+        "corrected",
+    ]:
         grid.add_column(name, justify="left" if name in ("task", "scale", "arm") else "right", no_wrap=True)
     grid.add_column("verdict", overflow="fold")
     for v in found.verdicts:
@@ -44,6 +56,8 @@ def show(found: Comparison, table: Loaded) -> None:
         numbers = [f"{v.n} v {v.n_baseline}", _number(v.difference, "+.3g"), interval, _p(v.p), _p(v.p_adjusted)]
         grid.add_row(*([v.task, v.scale or ""] if several else []), v.arm, *numbers, v.headline)
     console.print(grid)
+    if any(v.more is not None for v in found.verdicts):
+        console.print(MORE, style="dim")
     console.print()
     for floor in found.floors:
         console.print(_floor(floor))
@@ -120,7 +134,7 @@ def show_audits(found: Audits, options: Options) -> None:
             says = "survives" if a.survives else "within noise" if a.inside else "not significant"
             t = [f"{a.t.statistic:.2f}", f"{a.t.df:.0f}", _p(min(1.0, size * a.t.p))] if a.t else ["", "", ""]
             grid.add_row(a.arm, f"{a.z:+.2f}", _log(a.p, a.log_p), _log(a.p_bonferroni, a.log_p_bonferroni),
-                         _p(a.p_sidak), says, *t)  # fmt: skip
+                         _log(a.p_sidak, a.log_p_bonferroni), says, *t)  # fmt: skip
         console.print(grid)
         console.print(
             f"Uncorrected, a false flag somewhere has probability {uncorrected_error(size, options.alpha):.4f}. "
@@ -164,9 +178,9 @@ def _number(value: float | None, spec: str) -> str:
 
 
 def _p(p: float | None) -> str:
-    return "" if p is None else f"{p:.3g}"
+    return "" if p is None else f"{p:.3g}" if p > 0 else "< 1e-300"
 
 
 def _log(p: float, log_p: float) -> str:
-    """A p-value, or its power of ten where a double cannot hold it."""
+    """A p-value, or its power of ten where a double cannot hold it (Sidak's is Bonferroni's there)."""
     return f"{p:.3g}" if p > 0 else f"1e{log_p / 2.302585092994046:.0f}"

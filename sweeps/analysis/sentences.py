@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sweeps.analysis.comparison import Comparison
+from sweeps.analysis.corrections import family_wise_error
 from sweeps.analysis.matrix import Matrix
 from sweeps.analysis.verdict import Verdict
 
@@ -61,9 +62,13 @@ def _how(found: Comparison, metric: str) -> str:
     o = found.options
     seeds = sorted({v.n for v in found.verdicts if v.n})
     runs = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else "no"
-    text = f"{metric}, {runs} runs an arm, {'paired by seed, ' if o.paired else ''}t tests with sigma {o.sigma}"
+    many = "run" if seeds == [1] else "runs"
+    text = f"{metric}, {runs} {many} an arm, {'paired by seed, ' if o.paired else ''}t tests with sigma {o.sigma}"
     family = found.verdicts[0].family if found.verdicts else o.correction
     text += f", {family}, level {found.level:.3g}"
+    if o.correction == "none" and len(found.verdicts) > 1:
+        by_chance = family_wise_error(found.level, len(found.verdicts))
+        text += f" each: were nothing different, one of them would be called so with a chance of up to {by_chance:.2g}"
     return f"{text}; exploratory: {found.exploratory}." if found.exploratory else f"{text}."
 
 

@@ -101,7 +101,7 @@ class Verdict:
         if self.difference is not None:
             text += f": difference {self.difference:+.4g}"
             if self.low is not None and self.high is not None:
-                text += f" [{self.low:+.4g}, {self.high:+.4g}]"
+                text += f" [{self.low:+.4g}, {self.high:+.4g}] alone"
             text += f", n = {self.n} v {self.n_baseline}"
         if self.statistic is not None and self.df is not None:
             df = "known sigma" if self.df == float("inf") else f"df = {self.df:.1f}"

@@ -97,12 +97,54 @@ def test_the_audits_protocol(table: str) -> None:
     assert "0.6226" in text
 
 
+def test_no_p_value_is_printed_as_zero(tmp_path: Path) -> None:
+    path = tmp_path / "far.csv"
+    rows = [f"{a},{s},{m + d}" for a, m in (("base", 0.0), ("far", 77.7)) for s, d in enumerate((-1.0, 0.0, 1.0))]
+    path.write_text("\n".join(["arm,seed,x", *rows]))
+    (line,) = json.loads(run(str(path), "--baseline", "base", "--protocol", "audit", "--json"))
+    assert (line["z"], line["p"]) == (pytest.approx(77.7), 0.0)
+    shown = run(str(path), "--baseline", "base", "--protocol", "audit")
+    assert shown.count("1e-1313") == 3  # p, Bonferroni, Sidak
+    known = next(x for x in run(str(path), "--baseline", "base", "--sigma", "known:0.1").splitlines() if "3 v 3" in x)
+    assert known.split()[-5:] == ["<", "1e-300", "<", "1e-300", "better"]
+
+
+def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    rows = [f"{a},{s},{m + s / 100}" for a, m in (("base", 1.0), ("low", 0.5)) for s in range(3)]
+    path.write_text("\n".join(["arm,seed,validation_loss", *rows]))
+    arguments = [str(path), "--baseline", "base"]
+    document = json.loads(run(*arguments, "--json"))
+    assert document["verdicts"][0]["verdict"] == "better"
+    assert "lower is taken as better" in document["notes"][0]
+    assert verdicts(*arguments, "--higher-is-better")["low"]["verdict"] == "worse"
+
+
+def test_what_was_left_out_or_mixed_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    rows = [
+        f"{a},{s},{g},{1e-3 if (a, s) != ('new', 1) else 3e-4},{0.5 + s / 100 + i / 5}"
+        for i, (a, g) in enumerate((("base", "p"), ("new", "p"), ("other", "q")))
+        for s in range(3)
+    ]
+    path.write_text("\n".join(["arm,seed,group,lr,x", *rows]))
+    arguments = [str(path), "--baseline", "base", "--metric", "x"]
+    text = run(*arguments, "--where", "group=p")
+    assert "only rows with group=p, 6 of 9: the family is what is left" in text
+    assert "lr differs between the runs of arm 'new': 0.001, 0.0003; choose with --where lr=..." in text
+
+
 def test_the_checklist(table: str) -> None:
     text = run(table, "--baseline", "baseline", "--checklist")
     assert "one scale only" in text
-    assert "a single seed of hybrid, sigmoid, ssmax" in text
+    assert "one seed or none of hybrid, sigmoid, ssmax" in text
     states = {i["code"]: i["state"] for i in json.loads(run(table, "--baseline", "baseline", "--checklist", "--json"))}
-    assert (states["R5"], states["R7"]) == ("met", "lacking")
+    assert (states["R5"], states["R7"], states["R9"]) == ("met", "lacking", "unknown")
+    for correction, state in (("holm", "met"), ("none", "lacking")):
+        items = json.loads(run(table, "--baseline", "baseline", "--checklist", "--correction", correction, "--json"))
+        assert next(i["state"] for i in items if i["code"] == "R9") == state
+    with pytest.raises(AnalysisError, match="baseline 'gelu' is no arm"):
+        run(table, "--baseline", "gelu", "--checklist")
 
 
 def test_rows_can_be_chosen(tmp_path: Path) -> None:
@@ -219,3 +261,31 @@ def test_a_sweep_by_its_name(tmp_path: Path, synthetic: ModuleType) -> None:
     assert found["difference"] == pytest.approx(0.301)
     assert document["metric"] == "test/accuracy"
     assert document["level"] == pytest.approx(0.049, abs=5e-4)  # the last of two looks
+
+
+def test_a_sweep_is_compared_as_it_was_planned(tmp_path: Path, synthetic: ModuleType) -> None:
+    from sweeps.schema import Analysis
+
+    made = [
+        synthetic.Made(
+            {"arm": "abc"[i % 3]}, seed=i // 3,
+            summary={"test/loss": 0.5 + i % 3 * 0.3 + i * 7 % 5 / 1000, "test/accuracy": 0.5 + i * 7 % 5 / 1000},
+        )
+        for i in range(12)
+    ]  # fmt: skip
+    block = Analysis(metric="test/loss", goal="min", baseline={"arm": "b"}, margin=0.01)
+    synthetic.write_plain(tmp_path, made, block.model_dump(mode="json"))
+    document = json.loads(run("plain", "--json", root=tmp_path))
+    assert {v["arm"]: v["verdict"] for v in document["verdicts"]} == {"a": "better", "c": "worse"}
+    said = document["options"]
+    assert (said["sigma"], said["correction"], said["margin"]) == ("auto", "dunnett", 0.01)
+    assert not any("exploratory" in note for note in document["notes"])
+    for flags, departure in (
+        (["--baseline", "c"], "baseline = 'c', planned 'b'"),
+        (["--sigma", "known:0.1"], "sigma = 'known:0.1', planned 'auto'"),
+        (["--margin", "0.5"], "margin = 0.5, planned 0.01"),
+        (["--look", "1/2"], "look = 1/2, planned at 1"),
+    ):
+        assert f"exploratory: {departure}" in json.loads(run("plain", "--json", *flags, root=tmp_path))["notes"]
+    other = json.loads(run("plain", "--json", "--metric", "test/accuracy", root=tmp_path))
+    assert (other["options"]["lower_is_better"], other["options"]["margin"]) == (False, None)
