@@ -301,3 +301,12 @@ def test_numeric_level_names_agree_with_the_numbers_they_spell(tmp_path: Path) -
     text += "exclude: [{when: {width: 64}, reason: small}]\n"
     design = design_of(tmp_path, text)
     assert [cell.labels["width"] for cell in design.cells] == ["128"]
+
+
+def test_a_path_that_leads_to_no_key_is_told_with_the_key_that_was_meant(tmp_path: Path) -> None:
+    text = "runner: toy\nfactors: {length: {path: stepz, values: [3]}}\nconfig: {steps: 3}\n"
+    with pytest.raises(SweepError) as caught:
+        design_of(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert problem.where.startswith("factors.length.values.0")
+    assert (problem.message, problem.value, problem.suggestion) == ("unknown key", "stepz", "steps")
