@@ -78,6 +78,10 @@ CAUSES: dict[str, FailureClass] = {
 }
 """Scheduler causes that decide by themselves; ``exit`` and ``signal`` do not."""
 
+_ASK_TO_LEAVE = frozenset({signals.SIGTERM, signals.SIGINT, signals.SIGUSR2, signals.SIGHUP})
+FROM_OUTSIDE = _ASK_TO_LEAVE | {signals.SIGKILL, signals.SIGXCPU}
+"""Signals that somebody else sends, for reasons that the command never hears: a scheduler may know them."""
+
 LOG_PATTERNS: tuple[tuple[FailureClass, re.Pattern[str]], ...] = tuple(
     (failure, re.compile(pattern, re.IGNORECASE))
     for failure, pattern in (
@@ -109,7 +113,7 @@ def judge(evidence: Evidence) -> tuple[FailureClass, str]:
         if failure is _F.TIME_LIMIT and not e.checkpointed:
             failure = _F.TIME_LIMIT_NO_CHECKPOINT
         return failure, _said(f"the scheduler says {e.word or e.cause}", e.reason)
-    number = _signal_number(e)
+    number = signal_of(e.exit_code, e.signal)
     if number is None and e.exit_code in _EXIT_CODES:
         failure, words = _EXIT_CODES[e.exit_code]
         return failure, f"exit code {e.exit_code}: {words}"
@@ -145,13 +149,14 @@ def match_log(tail: str) -> tuple[FailureClass, str] | None:
     return None
 
 
-def _signal_number(e: Evidence) -> int | None:
-    if e.signal:
-        return e.signal
-    if e.exit_code is not None and e.exit_code < 0:
-        return -e.exit_code
-    if e.exit_code is not None and 128 < e.exit_code <= 128 + 64:
-        return e.exit_code - 128
+def signal_of(exit_code: int | None, signal: int | None) -> int | None:
+    """Number of the signal that ended a command; a shell tells it as 128 + number, Python as -number."""
+    if signal:
+        return signal
+    if exit_code is not None and exit_code < 0:
+        return -exit_code
+    if exit_code is not None and 128 < exit_code <= 128 + 64:
+        return exit_code - 128
     return None
 
 
@@ -162,7 +167,7 @@ def _judge_signal(number: int, e: Evidence) -> tuple[FailureClass, str]:
         name = f"signal {number}"
     if number == signals.SIGKILL:
         return _F.LOST, f"killed by {name}; nobody says why (not a known out-of-memory kill)"
-    if number in (signals.SIGTERM, signals.SIGINT, signals.SIGUSR2, signals.SIGHUP):
+    if number in _ASK_TO_LEAVE:
         return _F.PREEMPTED, f"ended by {name} before it could checkpoint"
     if number == signals.SIGXFSZ:
         return _F.DISK, f"killed by {name}: a file grew beyond its limit"

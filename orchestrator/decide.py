@@ -9,6 +9,7 @@ from heapq import merge
 
 from cluster.backend import JobState
 from jobs.facts import FailureClass
+from jobs.failures import CAUSES, FROM_OUTSIDE, signal_of
 from orchestrator.board import Board
 from orchestrator.history import AttemptView
 from orchestrator.policy import Policy
@@ -80,6 +81,8 @@ def judge_live(
     """What an attempt that is not over needs; usually nothing."""
     number = attempt.number
     if attempt.ended is not None:
+        if not verdict.cancel and _may_be_explained(attempt, policy, now):
+            return None
         return Close(pack, number, "its command has ended", cancelled=verdict.cancel)
     if attempt.refused and not attempt.begun:
         return Close(pack, number, attempt.refused, FailureClass.USER_ERROR)
@@ -111,6 +114,14 @@ def _is_over(attempt: AttemptView, policy: Policy, now: float) -> bool:
     if attempt.report.state is JobState.ENDED:
         return now - attempt.gone >= policy.settle_s
     return now - max(attempt.gone, attempt.pulse.changed) >= policy.lost_after_s
+
+
+def _may_be_explained(attempt: AttemptView, policy: Policy, now: float) -> bool:
+    """Its command was made to go, and the scheduler, who has not spoken yet, may know why."""
+    if attempt.ended is None or attempt.ended_at is None or now - attempt.ended_at >= policy.verdict_wait_s:
+        return False
+    number = signal_of(attempt.ended.get("code"), attempt.ended.get("signal"))
+    return number in FROM_OUTSIDE and (attempt.report is None or attempt.report.cause not in CAUSES)
 
 
 def _is_stuck(attempt: AttemptView, policy: Policy, now: float) -> bool:

@@ -94,6 +94,8 @@ class AttemptView:
     pulse: Pulse = field(default_factory=Pulse)
     ended: Mapping[str, Any] | None = None
     """The shim's record, where it is of the job that executes the attempt."""
+    ended_at: float | None = None
+    """When we first saw that record, on our own clock."""
     closed: Closed | None = None
     fresh: bool = False
     seen: float | None = None
@@ -185,7 +187,7 @@ class AttemptView:
         if self.ended is None and place.exit.name in names:
             record = read_json(place.exit)
             if record is not None and (self.claim is None or record.get("job") == self.claim):
-                self.ended, changed = record, True
+                self.ended, self.ended_at, changed = record, now, True
         if closed is not None:
             self.closed, self.over, changed = closed, now, True
         return changed

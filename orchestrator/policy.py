@@ -70,6 +70,9 @@ class Policy:
     """The scheduler must go on saying that a job is gone, and its heartbeat stay silent, for this long."""
     settle_s: float = 5.0
     """How long files may take to become visible here after a job has ended without a record."""
+    verdict_wait_s: float = 30.0
+    """A command that was killed says not why, and its record is here before the scheduler's word (out of memory,
+    preempted, time limit). It is waited for so long: two looks at four a minute."""
     stuck_factor: float = 3.0
     """The worker ends its own hangs; the loop steps in when a step takes this many times the worker's own limit."""
     probe: bool = True
@@ -98,7 +101,9 @@ class Policy:
         return self.retries.get(failure, NEVER)
 
 
-LOCAL = Policy(quiet_s=5.0, lost_after_s=0.0, settle_s=0.0, poll_s=(0.05, 1.0), probe_heartbeat_s=0.25)
+LOCAL = Policy(
+    quiet_s=5.0, lost_after_s=0.0, settle_s=0.0, verdict_wait_s=0.0, poll_s=(0.05, 1.0), probe_heartbeat_s=0.25
+)
 """One machine: its process table always answers, and its files are visible at once."""
 
 

@@ -17,7 +17,7 @@ from orchestrator.board import Board
 from orchestrator.decide import Cancel, Close, Launch, Submit, decide
 from orchestrator.desired import read_desired
 from orchestrator.history import AttemptView, Pulse, RunEnd
-from orchestrator.policy import RETRIES, Policy
+from orchestrator.policy import RETRIES, Policy, default_policy
 from orchestrator.requests import Wish
 from orchestrator.waiting import waiting
 
@@ -310,3 +310,22 @@ def test_a_shape_that_never_made_a_step_is_held(workspace: Workspace, lab: Modul
     assert waiting(desk.board)["s"] == {"held: the first 3 packs of this shape failed before their first step": 6}
     desk.wish(desk.runs[0][0], Wish("retry", 1))
     assert decide(desk.board, 9, 1e6) == [Launch(desk.packs[0], 2, frozenset({desk.runs[0][1]}))]
+
+
+def test_a_command_that_was_killed_waits_for_the_schedulers_word(desk: Desk) -> None:
+    handle = JobHandle("fake", "1", "n")
+    view = attempt(1, desk.runs[0], handle=handle, claim="n/1/0", ended={"code": None, "signal": 9}, ended_at=100.0)
+    desk.put(0, view)
+    wait = POLICY.verdict_wait_s
+    assert decide(desk.board, 0, 99.0 + wait) == []
+    view.report = JobReport(JobState.ENDED, "FAILED", "signal", signal=9)
+    assert decide(desk.board, 0, 99.0 + wait) == [], "it repeats what the record says"
+    assert [type(a) for a in decide(desk.board, 0, 100.0 + wait)] == [Close], "nobody says why"
+    view.report = JobReport(JobState.ENDED, "OUT_OF_MEMORY", "out_of_memory")
+    assert [type(a) for a in decide(desk.board, 0, 101.0)] == [Close], "it is said"
+    view.report, view.ended = None, {"code": 137, "signal": None}
+    assert decide(desk.board, 0, 101.0) == [], "a shell's way to say the same"
+    for own in ({"code": 1, "signal": None}, {"code": None, "signal": 11}):
+        view.ended = own
+        assert [type(a) for a in decide(desk.board, 0, 101.0)] == [Close], "its own doing"
+    assert default_policy("local").verdict_wait_s == 0

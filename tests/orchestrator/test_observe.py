@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import orjson
 import pytest
 
 from cluster.backend import JobHandle
 from cluster.fake_backend import FakeBackend
+from jobs.attempt import claim
 from jobs.durable import decide_file, read_json
 from jobs.facts import Finished, Heartbeat, Started, close_attempt, fact_record
 from jobs.state import RunState
@@ -188,3 +192,36 @@ def test_jobs_of_another_backend_are_left_alone(two: Two, lab: ModuleType) -> No
         two.clock.pass_(1000.0)
         assert loop.tick().in_flight == 1
     assert two.fake.calls().get("poll", 0) == polls
+
+
+def killed(entry: Mapping[str, Any], job: str) -> Generator[None, None, int]:
+    """A worker that is killed in the middle, of which its shim leaves a record."""
+    attempt = AttemptDir(Path(entry["claim"]).parent)
+    assert claim(attempt, job)
+    yield
+    return 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize(("spoken", "failure"), [(True, "out_of_memory"), (False, "lost")])
+def test_a_kill_is_judged_by_what_the_scheduler_says_of_it_later(
+    workspace: Workspace, lab: ModuleType, tmp_path: Path, spoken: bool, failure: str
+) -> None:
+    (pack,) = lab.write_plan(workspace, "s", [lab.cell({}, [0])])
+    clock = lab.Clock()
+    fake = FakeBackend(tmp_path / "cluster.json", clock=clock, execute=killed)
+    loop = Loop(workspace, fake, POLICY, code="", index=False, clock=clock)
+    loop.tick()
+    fake.step()
+    fake.step()
+    place = workspace.attempt(pack, 1)
+    assert place.exit.exists()
+    loop.tick()
+    clock.pass_(POLICY.verdict_wait_s - 1)
+    loop.tick()
+    assert not place.closed.exists()
+    if spoken:
+        fake.end(job_name(pack, 1), cause="out_of_memory", word="OUT_OF_MEMORY")
+    else:
+        clock.pass_(1)
+    loop.tick()
+    assert (read_json(place.closed) or {})["failure"] == failure

@@ -34,6 +34,7 @@ FAST = Policy(
     quiet_s=6.0,
     lost_after_s=8.0,
     settle_s=1.0,
+    verdict_wait_s=8.0,
     poll_s=(0.3, 1.0),
     probe=False,
     cancel_grace_s=10.0,
