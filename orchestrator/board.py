@@ -46,6 +46,8 @@ class Board:
         """(shape, sweep) -> runs in packs that could be launched."""
         self.live: dict[str, None] = {}
         """Packs with an attempt that is not over, oldest first."""
+        self.returning: dict[str, None] = {}
+        """Packs whose next attempt is the business of a job that the scheduler may queue again."""
         self.ready: dict[str, list[int]] = defaultdict(list)
         """Shape -> places (in ``order``) of packs that could be launched, sorted."""
         self.proven: set[str] = set()
@@ -137,6 +139,11 @@ class Board:
                 self._delayed.add(pack)
             else:
                 self._delayed.discard(pack)
+            waits = verdict.live is None and bool(verdict.open_runs) and bool(views)
+            if waits and views[-1].may_return(self.policy.requeues):
+                self.returning[pack] = None
+            else:
+                self.returning.pop(pack, None)
         place = self._place[pack]
         queue = self.ready[desired.shape]
         at = bisect_left(queue, place)
@@ -218,6 +225,11 @@ class Board:
                 if view.live:
                     yield pack, view
 
+    def returning_attempts(self) -> Iterator[tuple[str, AttemptView]]:
+        """The last attempt of every pack that may go on by itself."""
+        for pack in self.returning:
+            yield pack, self.histories[pack][-1]
+
     @property
     def idle(self) -> bool:
         """Nothing runs and nothing could be launched, now or after a pause: all that is left needs a person."""
@@ -235,7 +247,13 @@ class Board:
     def paused(self, now: float) -> Iterator[tuple[DesiredPack, int]]:
         """Packs whose next try may not begin yet, and how many runs they hold."""
         for pack in self._delayed:
-            if self.verdicts[pack].not_before > now and pack in self._sizes:
+            if self.verdicts[pack].not_before > now and pack in self._sizes and pack not in self.returning:
+                yield self.desired.packs[pack], self._sizes[pack]
+
+    def returned(self) -> Iterator[tuple[DesiredPack, int]]:
+        """Packs that wait for what becomes of their last job, and how many runs they hold."""
+        for pack in self.returning:
+            if pack in self._sizes:
                 yield self.desired.packs[pack], self._sizes[pack]
 
     def next_delay(self, now: float) -> float | None:

@@ -160,7 +160,7 @@ def _candidates(board: Board, shape: str, places: list[int], now: float) -> Iter
     for place in places:
         pack = board.order[place]
         verdict = board.verdicts.get(pack)
-        if verdict is not None and verdict.not_before > now:
+        if pack in board.returning or (verdict is not None and verdict.not_before > now):
             continue
         if held and not board.asked_for(pack):
             continue

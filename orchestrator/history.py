@@ -162,6 +162,16 @@ class AttemptView:
             return JobHandle(backend, rest.rsplit("/", 1)[0], name)
         return self.handle
 
+    def may_return(self, requeues: str) -> bool:
+        """It left, or was lost, and its job is not known to be over: a job that is queued again goes on by itself.
+
+        Args:
+            requeues: name of the backend that queues jobs again, "" for none.
+        """
+        if not requeues or self.closed is None or self.closed.outcome not in ("preempted", "lost"):
+            return False
+        return self.gone is None and self.backend in ("", requeues) and self.executor(requeues) is not None
+
     def fold(self, place: AttemptDir, now: float) -> bool:
         """Read what is new on disk. ``now``: our own clock. Returns whether anything but the heartbeat changed."""
         if self.seen is None:

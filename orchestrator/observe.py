@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from cluster.backend import Backend, JobHandle, JobState, TemporaryError
 from cluster.batch_file import ANSWER_FILE, BATCH_FILE
@@ -172,6 +173,8 @@ class Observer:
                 # A requeued job's shim closes its attempt and launches the next one by itself.
                 self._board.take_up(pack, now)
                 self._board.touch(pack)
+        for pack in list(self._board.returning):  # has its job come back, and launched the next attempt?
+            self._board.take_up(pack, now)
 
     # The scheduler
 
@@ -213,7 +216,7 @@ class Observer:
     def _poll_jobs(self) -> None:
         """One question for all. What another backend runs is left alone."""
         asked: dict[JobHandle, list[tuple[str, AttemptView]]] = {}
-        for pack, view in self._board.live_attempts():
+        for pack, view in chain(self._board.live_attempts(), self._board.returning_attempts()):
             handle = view.executor(self._backend.name)
             if handle is not None and view.backend in ("", self._backend.name):
                 asked.setdefault(handle, []).append((pack, view))
@@ -225,12 +228,17 @@ class Observer:
             for _, view in asked[handle]:
                 view.report = report
                 node = str(report.details.get("node", ""))
-                if node and not set(node) & set("[,"):  # of several nodes nobody says which it was
+                if node and view.live and not set(node) & set("[,"):  # of several nodes nobody says which it was
                     view.placed = node
                 view.gone = (view.gone if view.gone is not None else now) if over else None
         # The last words of a job that ended between our look at its files and the scheduler's answer.
         for pack, view in [pair for pairs in asked.values() for pair in pairs]:
-            if view.gone == now and view.fold(self._workspace.attempt(pack, view.number), now):
+            if view.gone != now:
+                continue
+            if not view.live:
+                self._board.take_up(pack, now)
+                self._board.touch(pack)  # it does not come back
+            elif view.fold(self._workspace.attempt(pack, view.number), now):
                 if not view.live:
                     self._board.take_up(pack, now)
                 self._board.touch(pack)

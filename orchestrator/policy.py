@@ -63,6 +63,9 @@ class Policy:
     max_in_flight: int | None = None
     """Packs handed over and not ended; None: what the backend offers."""
     retries: Mapping[FailureClass, Retry] = field(default_factory=lambda: RETRIES)
+    requeues: str = ""
+    """Name of the backend, where it queues jobs again whose command was made to leave: then the job's own shim launches
+    the next attempt, and the loop does so only when that job is over."""
     quiet_s: float = 30.0
     """An intent without an answer whose job cannot be found is handed over again after this long. Two hand-overs are
     harmless (the claim decides), only wasteful."""
@@ -109,4 +112,4 @@ LOCAL = Policy(
 
 def default_policy(backend: str, max_in_flight: int | None = None) -> Policy:
     """The policy to start from for a backend of this name."""
-    return replace(LOCAL if backend == "local" else Policy(), max_in_flight=max_in_flight)
+    return replace(LOCAL if backend == "local" else Policy(requeues=backend), max_in_flight=max_in_flight)

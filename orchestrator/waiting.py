@@ -12,6 +12,7 @@ from orchestrator.board import Board
 
 SLOT = "a free slot"
 PAUSE = "the pause before their next try"
+RETURN = "the end of their last job, which may be queued again and go on by itself"
 HELD = "held: "
 
 
@@ -39,9 +40,10 @@ def waiting(board: Board, now: float = 0.0, slot: str = SLOT) -> dict[str, dict[
     """
     reasons: dict[str, Counter[str]] = {sweep: Counter() for sweep in board.counts}
     paused: Counter[tuple[str, str]] = Counter()
-    for pack, runs in board.paused(now):
-        paused[pack.shape, pack.sweep] += runs
-        reasons[pack.sweep][PAUSE] += runs
+    for why, packs in ((PAUSE, board.paused(now)), (RETURN, board.returned())):
+        for pack, runs in packs:
+            paused[pack.shape, pack.sweep] += runs
+            reasons[pack.sweep][why] += runs
     for (shape, sweep), runs in board.queued.items():
         runs -= paused[shape, sweep]
         if runs <= 0:

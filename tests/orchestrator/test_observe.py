@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,9 @@ import orjson
 import pytest
 
 from cluster.backend import JobHandle
+from cluster.batch_file import BATCH_FILE, read_entry
 from cluster.fake_backend import FakeBackend
+from cluster.slurm import requeue
 from jobs.attempt import claim
 from jobs.durable import decide_file, read_json
 from jobs.facts import Finished, Heartbeat, Started, close_attempt, fact_record
@@ -20,7 +23,8 @@ from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
 from orchestrator.history import AttemptView, job_name, read_view, split_name
 from orchestrator.loop import Loop
-from orchestrator.policy import Policy
+from orchestrator.policy import Policy, default_policy
+from orchestrator.waiting import RETURN, waiting
 
 POLICY = Policy(probe=False, quiet_s=5.0)
 
@@ -225,3 +229,64 @@ def test_a_kill_is_judged_by_what_the_scheduler_says_of_it_later(
         clock.pass_(1)
     loop.tick()
     assert (read_json(place.closed) or {})["failure"] == failure
+
+
+def leaving(entry: Mapping[str, Any], job: str) -> Generator[None, None, int]:
+    """A worker that leaves when asked to, in a job that its batch shell asks the scheduler to queue again."""
+    attempt = AttemptDir(Path(entry["claim"]).parent)
+    assert claim(attempt, job)
+    close_attempt(attempt, by="worker", outcome="preempted", step=3)
+    while True:
+        yield
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_job_that_may_be_queued_again_launches_the_next_attempt_itself(
+    workspace: Workspace, lab: ModuleType, tmp_path: Path, restarts: bool
+) -> None:
+    (pack,) = lab.write_plan(workspace, "s", [lab.cell({}, [0])])
+    clock = lab.Clock()
+    fake = FakeBackend(tmp_path / "cluster.json", clock=clock, execute=leaving)
+    loop = Loop(workspace, fake, replace(POLICY, requeues="fake"), code="", clock=clock)
+    loop.tick()
+    fake.step()
+    for word in ("RUNNING", "SIGNALING", "PENDING"):  # what is left of it, a word nobody knows, queued again
+        fake.say(job_name(pack, 1), word)
+        clock.pass_(60)
+        assert not loop.tick().done
+        assert [place.number for place in workspace.attempts(pack)] == [1], word
+        assert waiting(loop.board, clock()) == {"s": {RETURN: 1}}
+    loop.close()
+    loop = Loop(workspace, fake, replace(POLICY, requeues="fake"), code="", clock=clock)  # from the index
+    clock.pass_(60)
+    loop.tick()
+    assert [place.number for place in workspace.attempts(pack)] == [1]
+    (job,) = fake.jobs()
+    if restarts:
+        entry = read_entry(Path(job["batch"]) / BATCH_FILE, job["index"])
+        requeue.take_over(entry, f"{job['name']}/{job['id']}/1")
+        clock.pass_(60)
+        assert loop.tick().in_flight == 1, "the attempt that its shim launched"
+    else:
+        fake.end(job_name(pack, 1), word="CANCELLED", cause="cancelled")
+        clock.pass_(60)
+        loop.tick()
+    assert [place.number for place in workspace.attempts(pack)] == [1, 2]
+    assert fake.calls()["submit"] == (1 if restarts else 2)
+    loop.close()
+
+
+def test_a_job_of_a_backend_that_queues_nothing_again_is_not_waited_for(
+    workspace: Workspace, lab: ModuleType, tmp_path: Path
+) -> None:
+    (pack,) = lab.write_plan(workspace, "s", [lab.cell({}, [0])])
+    clock = lab.Clock()
+    fake = FakeBackend(tmp_path / "cluster.json", clock=clock, execute=leaving)
+    loop = Loop(workspace, fake, replace(POLICY, requeues="slurm"), code="", index=False, clock=clock)
+    loop.tick()
+    fake.step()
+    loop.tick()
+    clock.pass_(60)
+    loop.tick()
+    assert [place.number for place in workspace.attempts(pack)] == [1, 2]
+    assert (default_policy("local").requeues, default_policy("slurm").requeues) == ("", "slurm")
