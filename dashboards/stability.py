@@ -47,11 +47,6 @@ class Stability:
         return None if len(self.signs) < 2 else abs(sum(self.signs)) == len(self.signs)
 
     @property
-    def decided_both_ways(self) -> bool:
-        """Decided as better in one slice and as worse in another."""
-        return {look.sign for look in self.looks if look.decided} >= {-1, 1}
-
-    @property
     def words(self) -> str:
         if self.keeps is None:
             return "one slice or none: nothing to compare"

@@ -35,4 +35,3 @@ POSITIONS = MappingProxyType(
         "alibi": "no position vectors; a linear penalty on distance, per head",
     }
 )
-ARCHITECTURES = MappingProxyType({"transformer": "GPT-2-style pre-norm decoder"})

@@ -12,13 +12,16 @@ GUESSED_OVERHEAD_S = 1e-3
 """Seconds of one step of one model that do not depend on its size. A guess for one CPU core, until something is
 measured: packed models of width 16 take 1 to 3 ms a step."""
 
+PACK_START_S = 4.0
+"""Seconds of a slot before a pack's first step: an interpreter, torch, the data. Measured on two busy cores."""
+
 GUESSED_FLOPS = 5e9
 """Floating-point operations a second of one slot. A guess for one CPU core, as above."""
 
 
 @dataclass(frozen=True)
 class CellCost:
-    """One cell. ``flops`` and ``hours`` are of all its runs together; ``hours`` of one slot."""
+    """One cell. ``flops`` and ``hours`` are of all its runs together; ``hours`` of one slot, without packs' starts."""
 
     name: str
     stage: str
@@ -154,7 +157,7 @@ def _cell_cost(cell: Cell, runs: int, seconds: float) -> CellCost:
 
 
 def _pack_seconds(pack: PackPlan, cell_of: Mapping[str, Cell], seconds: Mapping[int, float]) -> float:
-    return sum(seconds[cell_of[run].index] for run in pack.runs if run in cell_of)
+    return PACK_START_S + sum(seconds[cell_of[run].index] for run in pack.runs if run in cell_of)
 
 
 def _makespan(packs: list[float], slots: int) -> float:

@@ -104,10 +104,6 @@ class Limits:
         return max(1, self._number("MaxArraySize", 1001))
 
     @property
-    def kill_wait_s(self) -> int:
-        return self._number("KillWait", 30)
-
-    @property
     def accounting(self) -> bool | None:
         """Whether the site keeps accounts; None where the controller does not say."""
         kind = self.config().get("AccountingStorageType")

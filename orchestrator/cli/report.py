@@ -36,7 +36,7 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 @click.option("--loss-column", help="A table's column of held-out losses [loss, validation_loss ...].")
 @click.option("--lower-is-better", is_flag=True, help="The metric is a loss or an error.")
 @click.option("--strict", is_flag=True, help="Exit 1 if a cell has no number; an undecided one is fine.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report's numbers as JSON and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON and write no page.")
 @click.pass_context
 def command(
     ctx: click.Context, source: str | None, out: Path | None, strict: bool, as_json: bool, **asked: Any

@@ -15,7 +15,6 @@ from sweeps.analysis.errors import AnalysisError
 
 Correction = Literal["none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett"]
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
-FAMILY_WISE = ("bonferroni", "sidak", "holm", "hommel", "dunnett")
 BY_P_VALUES = ("bonferroni", "sidak", "holm", "hommel", "bh", "by")
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-VERDICTS = ("better", "worse", "equivalent", "undecided", "not run", "diverged")
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -11,7 +9,7 @@ class Verdict:
 
     Attributes:
         arm, task, scale: what was compared.
-        verdict: one of `VERDICTS`.
+        verdict: better, worse, equivalent, undecided, not run or diverged.
         n, n_baseline: runs behind either mean (pairs, where paired).
         searches: searches the arm's runs are nested in; 0 for an arm that was not searched.
         mean: of the arm.

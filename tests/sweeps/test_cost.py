@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.cost import GUESSED_FLOPS, GUESSED_OVERHEAD_S, estimate
+from sweeps.cost import GUESSED_FLOPS, GUESSED_OVERHEAD_S, PACK_START_S, estimate
 from sweeps.design import Design
 from sweeps.expand import expand
 from sweeps.load import load_sweep
@@ -31,18 +31,18 @@ def design(tmp_path: Path) -> Design:
 def test_steps_hours_and_disk_add_up(design: Design) -> None:
     cost = estimate(design, {"toy": 0.01}, slots=2)
     assert (cost.runs, cost.packs, cost.model_steps) == (9, 6, 3 * 100 + 3 * 400 + 3 * 50)
-    assert cost.hours == pytest.approx(cost.model_steps * 0.01 / 3600)
+    assert cost.hours == pytest.approx((cost.model_steps * 0.01 + 6 * PACK_START_S) / 3600)
     assert cost.checkpoint_bytes == 6 * 1000 + 3 * 200
     assert not cost.guessed
-    # stage one: packs of 1, 2 small and 1, 2 large runs: 1 + 2 + 4 + 8 s; on two slots 8 s is the longest
-    # stage two: packs of 1 and 2 runs: 0.5 and 1 s
-    assert cost.wall_hours == pytest.approx((8 + 1) / 3600)
+    # stage one: packs of 1, 2 small and 1, 2 large runs: 1 + 2 + 4 + 8 s and four starts, shared by two slots
+    # stage two: packs of 1 and 2 runs: 0.5 and 1 s, each with its start
+    assert cost.wall_hours == pytest.approx(((15 + 4 * PACK_START_S) / 2 + 1 + PACK_START_S) / 3600)
     assert [(c.name, c.runs, c.steps, c.parameters) for c in cost.cells] == [
         ("one size=small", 3, 100, 1),
         ("one size=large", 3, 400, 1),
         ("two", 3, 50, 1),
     ]
-    assert sum(c.hours for c in cost.cells) == pytest.approx(cost.hours)
+    assert sum(c.hours for c in cost.cells) == pytest.approx(cost.hours - 6 * PACK_START_S / 3600)
     assert cost.flops == cost.model_steps  # a toy step is one operation
 
 
