@@ -13,6 +13,7 @@ from dashboards.factors import Design, design
 from dashboards.sheet import Entry, Picture, Section, Sheet, Table
 from dashboards.table_rows import TableRows
 from dashboards.words import counted, listed, p_words, plain, short
+from sweeps.analysis import student
 from sweeps.analysis.factorial import Pair, Term, cell_means
 
 FIELDS: dict[str, type] = {
@@ -98,10 +99,10 @@ def _noise_words(found: Found) -> str:
     if found.noise is None:
         return "No run was repeated, so the noise of a single run, and of every single comparison, is not known."
     sd, df = found.noise
-    limit = 2 * math.sqrt(2) * sd
+    limit = student.critical(0.025, df) * math.sqrt(2) * sd
     text = (
         f"Runs that differ in {found.plan.replicate} only have an sd of {plain(sd)} ({df} degrees of freedom), so that "
-        f"single comparisons of two runs below about {plain(limit)} are within the noise"
+        f"single comparisons of two runs below about {plain(limit)} (95 %, Student t) are within the noise"
     )
     if not found.pairs or found.plan.replicate == "seed":
         return text + "."

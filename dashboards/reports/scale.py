@@ -63,7 +63,11 @@ def _sign_words(found: TwoScales) -> str:
         f"{arms} that finished at {found.names[0]} and {found.names[1]} keep the sign of their effect "
         f"({s.low:.0%} to {s.high:.0%}"
     )
-    return text + (f"; coin flips do as well with p {p_words(chance)})." if chance is not None else ").")
+    if chance is None:
+        return text + ")."
+    return text + (
+        f"; independent coin flips do as well with p {p_words(chance)}, and arms that share one baseline more often)."
+    )
 
 
 def _rank_words(found: TwoScales) -> str:

@@ -47,7 +47,8 @@ class Stability:
     Attributes:
         arms: arms that finished at both scales.
         same_sign: how many keep the sign of their effect.
-        sign_p: chance of at least as many by coin flips.
+        sign_p: chance of at least as many by independent coin flips. Arms that share a baseline agree more often: 10
+            null arms of 3 seeds against one of 3 keep all their signs in 1.9 % of draws, not 0.1 %.
         ranks: Spearman's rho over the finished arms, or None below three.
         reliability_small, reliability_large: share of the spread of effects that is not their own noise.
         attenuation: factor by which noise alone shrinks a correlation of 1; None where no reliability is left.

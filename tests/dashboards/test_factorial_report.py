@@ -28,6 +28,8 @@ def test_olmpool_reproduces_the_published_r_squared(tmp_path: Path) -> None:
     assert {r["term"] for r in sheet.records} >= {"SWA", "GQA", "QK-norm", "4K context", "SWA x GQA"}
     assert "(published: R² = 0.67)" in sheet.quotes[1]
     assert "none is decided after Holm" in sheet.quotes[0]
+    # Student's t with 5 degrees of freedom: 2.571 x sqrt 2 x 2.43 = 8.82, above the largest change of 7.9
+    assert "below about 8.82 (95 %, Student t) are within the noise: 13 of the 13 pairs" in sheet.quotes[2]
     written = write_sheet(sheet, tmp_path)
     assert {"effects.svg", "count.png", "factorial.tex", "pairs.tex"} <= {path.name for path in written.files}
     again = write_sheet(olmpool(), tmp_path / "b")

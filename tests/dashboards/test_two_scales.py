@@ -62,6 +62,7 @@ def test_the_published_rank_correlation_says_nothing() -> None:
     assert found["critical"] == pytest.approx(0.648, abs=0.001)
     assert "permutation p 0.45" in sheet.quotes[1]
     assert "cannot be told from unrelated ones, nor from moderate transfer" in sheet.quotes[1]
+    assert "p 0.00098, and arms that share one baseline more often)." in sheet.quotes[0]
 
 
 def test_the_published_divergences_and_their_alarm() -> None:
