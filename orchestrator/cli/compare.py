@@ -61,6 +61,7 @@ def command(
     from orchestrator.cli.comparing import Asked, load, options_of
     from sweeps.analysis import checklist as rules
     from sweeps.analysis.comparison import compare
+    from sweeps.analysis.item_errors import with_item_errors
     from sweeps.analysis.items import per_run
 
     asked = Asked(**flags)
@@ -74,5 +75,5 @@ def command(
         lines = view.audits(runs, options)
         print_json(view.plain_audits(lines)) if as_json else view.show_audits(lines, options)
     else:
-        found = compare(runs, options)
+        found = with_item_errors(compare(runs, options), table.results)
         print_json(view.plain(found, table)) if as_json else view.show(found, table)

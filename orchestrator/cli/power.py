@@ -10,6 +10,9 @@ import click
 if TYPE_CHECKING:
     from sweeps.analysis.floor import Floor
 
+SAME_POWER = 6
+"""Seeds from which the default rule of `compare` sees what a pooled sigma sees (docs/statistics.md, 6v6)."""
+
 
 @click.command()
 @click.option("--sigma", type=float, help="Noise floor: sd of one run, in the metric's unit.")
@@ -90,7 +93,13 @@ def command(
             f"{_how(arms, alpha, wanted, own)}"
         )
         lines.append(f"equality can be shown within {margin:.3g}{unit}, one arm at a time")
-    if (answer.get("baseline_seeds") or answer["seeds"]) < FEWEST_BASELINE:
+    runs = answer.get("baseline_seeds") or answer["seeds"]
+    if not own and FEWEST_BASELINE <= runs < SAME_POWER:
+        lines.append(
+            "note: that is compare --sigma pooled, for equal spreads; its default, which pays for a noisy side, has "
+            "about half of the power at 3 seeds and the same from 6 on (docs/statistics.md)"
+        )
+    if runs < FEWEST_BASELINE:
         lines.append(f"note: compare's default rule decides nothing below {FEWEST_BASELINE} baseline seeds")
     print_json(answer) if as_json else click.echo("\n".join(lines))
 

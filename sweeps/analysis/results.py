@@ -9,7 +9,7 @@ from itertools import groupby
 from sweeps.analysis.errors import AnalysisError
 
 NOT_PLANNED = "not planned"
-FINAL = ("failed", "diverged", "non-finite", "cancelled", "no row")
+FINAL = ("failed", "killed", "diverged", "non-finite", "cancelled", "no row")
 """How the reasons begin of runs that have ended without a value, and of those that a table leaves out."""
 
 

@@ -166,6 +166,21 @@ def test_rows_can_be_chosen(tmp_path: Path) -> None:
             run(str(path), "--baseline", "base", "--where", condition, "--metric", "x")
 
 
+def test_items_say_how_far_they_reach(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    right = {"base": (0, 0, 1, 1), "new": (1, 0, 1, 1)}  # differences by item: 1, 0, 0, 0
+    rows = [
+        {"arm": a, "seed": s, "item": i, "x": x + s / 100}
+        for a, xs in right.items()
+        for s in range(3)
+        for i, x in enumerate(xs)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = verdicts(str(path), "--baseline", "base", "--metric", "x")["new"]
+    assert (found["difference"], found["n"]) == (pytest.approx(0.25), 3)
+    assert "drawing others has a standard error of 0.25 beside" in found["words"]  # sd 0.5 / sqrt 4
+
+
 def test_chance_levels(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("arm,seed,task,x,diverged\n" + "".join(

@@ -33,6 +33,12 @@ def test_what_three_seeds_of_twenty_arms_detect() -> None:
     assert "equality can be shown within" in text
 
 
+def test_the_default_rule_sees_less_at_few_seeds() -> None:
+    assert "has about half of the power at 3 seeds" in run("--seeds", "3", "--arms", "19")
+    for enough in (["--seeds", "6"], ["--seeds", "3", "--own"]):
+        assert "half of the power" not in run(*enough, "--arms", "19")
+
+
 def test_seeds_for_an_effect() -> None:
     found = answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208", "--own")
     assert (found["seeds"], found["runs"]) == (4, 80)

@@ -52,6 +52,11 @@ def test_reasons():
     assert [r.reason for r in results] == ["no value and no reason recorded", "non-finite value (inf)", None]
     assert without_value(results) == "1 no value and no reason recorded, 1 non-finite value (inf)"
     assert [is_final(r) for r in results] == [False, True, False]
+    assert [is_final(Result("a", "t", 0, reason=r)) for r in ("killed", "failed: oom", "running")] == [
+        True,
+        True,
+        False,
+    ]
     assert not is_planned(Result("a", "t", 0, reason="not planned: excluded"))
     with pytest.raises(AnalysisError, match="scale '3b', item 'q'"):
         checked([Result("a", "t", 0, scale="3b", item="q")] * 2)
