@@ -64,6 +64,16 @@ def test_a_time_limit_is_requeued_by_the_batch_shell(proof: ModuleType, slurm: F
     assert slurm.jobs()[f"{sweep.array()}_0"]["restarts"] == 1
 
 
+def test_a_loop_that_looks_on_leaves_a_requeued_job_alone(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=40, resources={"minutes": 1})
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    slurm.advance(35)
+    sweep.finish(loop)
+    assert len(sweep.attempts()) == 2
+    assert slurm.calls["sbatch"] == 1, "the requeued job's shim launched the second attempt"
+
+
 def wait_for(what: Any, slurm: FakeSlurm, seconds: float = 40.0) -> None:
     end = time.monotonic() + seconds
     while not what():

@@ -31,6 +31,7 @@ from orchestrator.loop import Loop, TickReport
 from orchestrator.policy import LOCAL, RETRIES, Policy
 
 FAST = Policy(
+    requeues="slurm",
     quiet_s=6.0,
     lost_after_s=8.0,
     settle_s=1.0,
