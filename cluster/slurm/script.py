@@ -85,6 +85,8 @@ def parameters(resources: Resources, profile: Profile) -> dict[str, Any]:
     elif resources.gpus:
         found["gres"] = f"gpu:{profile.gpu_type}:{resources.gpus}" if profile.gpu_type else f"gpu:{resources.gpus}"
     further = sbatch_options(profile)
+    if "exclude" in further:  # passed through, and to be added to all the same
+        found["exclude"] = ",".join(filter(None, (found["exclude"], str(further.pop("exclude")))))
     if profile.reservation is not None:
         further["reservation"] = profile.reservation
     for key, value in resources.extra:

@@ -42,6 +42,21 @@ def test_a_profile_with_everything(tmp_path: Path) -> None:
     assert body.index("scontrol requeue") > body.index("apptainer")  # by the batch shell, outside the container
 
 
+@pytest.mark.parametrize(
+    ("profile", "own", "excluded"),
+    [
+        (Profile(exclude="n1"), "n2,n3", "n1,n2,n3"),
+        (Profile(), "n2", "n2"),
+        (Profile(exclude="n1"), None, "n1"),
+        (Profile(exclude="n1", sbatch={"exclude": "n4"}), "n2", "n1,n4,n2"),
+    ],
+)
+def test_a_packs_own_exclude_is_added_to_the_profiles(profile: Profile, own: str | None, excluded: str) -> None:
+    found = script.parameters(Resources(extra=(("exclude", own),) if own else ()), profile)
+    assert found["exclude"] == excluded
+    assert "exclude" not in found["additional_parameters"]
+
+
 def test_every_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     path = write(
         tmp_path, "partition: 3\npartitoin: x\narray: 1-5\nqos: a\nqos: b\nsbatch:\n  requeue: true\n  Bad Key: 1\n"
