@@ -28,12 +28,14 @@ def command(
     from orchestrator.cli.plan_view import plan_json, show_plan
     from orchestrator.cli.pricing import price
     from orchestrator.planning import prepare
+    from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
     prepared = prepare(space, file, overrides)
     cost, done = price(space, prepared, backend, max_in_flight)
+    notices = site_notices(prepared.design.packs, backend)
     if as_json:
-        print_json(plan_json(prepared, cost, done))
+        print_json(plan_json(prepared, cost, done, notices))
     else:
-        show_plan(Console(), prepared, cost, done, ctx.obj.verbose > 0)
+        show_plan(Console(), prepared, cost, done, ctx.obj.verbose > 0, notices)
         click.echo(f"Nothing was launched. Next: orchestrate {prefix(space)}{shlex.join(('sweep', file, *overrides))}")

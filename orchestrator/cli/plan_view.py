@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -15,8 +15,15 @@ from orchestrator.planning import Prepared
 from sweeps.cost import Cost
 
 
-def show_plan(console: Console, prepared: Prepared, cost: Cost, done: Collection[str], verbose: bool) -> None:
-    """Print a plan; the table by cell only where ``verbose``."""
+def show_plan(
+    console: Console,
+    prepared: Prepared,
+    cost: Cost,
+    done: Collection[str],
+    verbose: bool,
+    notices: Sequence[str] = (),
+) -> None:
+    """Print a plan; the table by cell only where ``verbose``. ``notices``: besides the design's own."""
     design = prepared.design
     source = design.source
     title = f"[bold]{design.name}[/bold]  {source['file']}"
@@ -51,7 +58,7 @@ def show_plan(console: Console, prepared: Prepared, cost: Cost, done: Collection
         console.print(line, highlight=False)
     for reason, count in Counter(skipped.reason for skipped in design.skipped).most_common():
         console.print(f"[dim]left out: {count} combinations: {reason}[/dim]", highlight=False, markup=True)
-    for notice in design.notices:
+    for notice in (*design.notices, *notices):
         console.print(f"[yellow]notice:[/yellow] {notice}", highlight=False)
     if prepared.unlisted:
         console.print(
@@ -79,7 +86,7 @@ def _cells(cost: Cost) -> Table:
     return table
 
 
-def plan_json(prepared: Prepared, cost: Cost, done: Collection[str]) -> dict[str, Any]:
+def plan_json(prepared: Prepared, cost: Cost, done: Collection[str], notices: Sequence[str] = ()) -> dict[str, Any]:
     """The plan for scripts."""
     design = prepared.design
     return {
@@ -113,5 +120,5 @@ def plan_json(prepared: Prepared, cost: Cost, done: Collection[str]) -> dict[str
         ],
         "skipped": [{"labels": dict(s.labels), "reason": s.reason} for s in design.skipped],
         "unlisted": list(prepared.unlisted),
-        "notices": list(design.notices),
+        "notices": [*design.notices, *notices],
     }

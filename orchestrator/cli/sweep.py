@@ -49,13 +49,15 @@ def command(
     from orchestrator.cli.pricing import price
     from orchestrator.cli.units import hours
     from orchestrator.planning import commit, freeze_analysis, prepare
+    from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
     console = Console(stderr=True)
     prepared = prepare(space, file, overrides)
     cost, done = price(space, prepared, backend, max_in_flight)
+    notices = site_notices(prepared.design.packs, backend)  # a mistake in the site profile is told before the plan
     if not as_json:
-        show_plan(console, prepared, cost, done, ctx.obj.verbose > 0)
+        show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, notices)
     if cost.wall_hours > ASK_ABOVE_HOURS:
         smaller = _smaller(prepared.design.source, file)
         question = f"This takes about {hours(cost.wall_hours)} on this machine. Go on?"
