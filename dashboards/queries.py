@@ -16,6 +16,7 @@ from dashboards.areas import areas
 from dashboards.block import analysis_block
 from dashboards.levels import Levels, column_levels
 from dashboards.words import OWN, PERCENT, level_words
+from sweeps.analysis.looks import planned_look
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
 from sweeps.analysis.transfer import POINTS, transfer_matrix
@@ -147,6 +148,9 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
     controls = [arm for arm in arms if arm not in rows]
     transfer = any(name in arms for name in names)
     alpha = float(block.get("alpha", 0.05))
+    if (look := planned_look([float(x) for x in block.get("looks") or ()], results)) is not None:
+        alpha = look.level(alpha)
+        notes = [*notes, f"Look {look.now} of {len(look.fractions)} planned: the level is {alpha:.2g} here."]
     slices, minimise = [], block.get("goal") == "min"
     for where in _alternatives(runs, layout):
         for name, given in _measures(root, sweep, runs, metric, values, curves=transfer and where == layout.where):

@@ -18,6 +18,7 @@ from dashboards.queries import column_config
 from dashboards.table_evidence import relative_losses
 from jobs.workspace import Workspace
 from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.looks import planned_look
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
 from sweeps.layout import Layout, find_layout, in_slice, row_name, text
@@ -51,6 +52,7 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         for arm, kind in zip(runs.label(layout.arm), runs.label("class"), strict=True)
         if arm is not None and kind is not None
     }
+    look = planned_look([float(x) for x in block.get("looks") or ()], results)
     said: dict[str, Any] = {name: str(asked[name]) for name in ("correction", "sigma") if asked.get(name) is not None}
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
     tasks = list(dict.fromkeys(r.task for r in results))
@@ -58,7 +60,7 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
     return Evidence(
         name=sweep,
         metric=metric,
-        options=Options(layout.baseline, **{**planned_options(block), **said}),
+        options=Options(layout.baseline, look=look, **{**planned_options(block), **said}),
         kicker=str((runs.plan.get("source") or {}).get("file") or ""),
         remarks=tuple(notes),
         results=tuple(results),

@@ -42,7 +42,7 @@ def audit_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
     undecided = verdicts.named("undecided", "not run", "diverged")
     banners = [("Exploratory.", f"{text}.") for text in evidence.exploratory]
     if verdicts.exploratory:
-        banners.append(("Unfinished.", f"{verdicts.exploratory}; arms with such runs are not decided."))
+        banners.append(("Unfinished, so exploratory.", f"{verdicts.exploratory}; arms with such runs are not decided."))
     return Sheet(
         kind="audit",
         name=evidence.name,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.results import Result, is_planned
+from sweeps.analysis.results import Result
 
 if TYPE_CHECKING:
     from orchestrator.gather.read_table import Row
@@ -93,6 +93,7 @@ def options_of(table: Loaded, asked: Asked) -> Options:
     Raises:
         AnalysisError: no baseline, or a flag that cannot be read.
     """
+    from sweeps.analysis.looks import planned_look
     from sweeps.analysis.options import Options
 
     baseline = asked.baseline or table.baseline
@@ -102,7 +103,7 @@ def options_of(table: Loaded, asked: Asked) -> Options:
     return Options(
         baseline=baseline,
         directional=asked.directional,
-        look=_look(asked) if asked.look else _planned_look(table),
+        look=_look(asked) if asked.look else planned_look(table.looks, table.results),
         chance=_chance(asked.chance, {r.task for r in table.results}),
         family=asked.family,
         **(dict(table.rule) | _said(asked)),
@@ -205,18 +206,6 @@ def _look(asked: Asked) -> Look:
     if not (now.isdigit() and total.isdigit() and 1 <= int(now) <= int(total)):
         raise AnalysisError(f"--look {asked.look!r}: write K/N, such as 1/3 for the first of three planned looks")
     return Look(tuple((i + 1) / int(total) for i in range(int(total))), int(now), asked.spending)
-
-
-def _planned_look(table: Loaded) -> Look | None:
-    """The look of a plan that the finished runs have reached; None before the first and without several looks."""
-    from sweeps.analysis.looks import Look
-
-    planned = [r for r in table.results if is_planned(r)]
-    if len(table.looks) < 2 or not planned:
-        return None
-    share = sum(r.value is not None or r.diverged for r in planned) / len(planned)
-    reached = sum(look <= share + 1e-9 for look in table.looks)
-    return replace(Look(table.looks), now=reached) if reached else None
 
 
 def _chance(given: Sequence[str], tasks: set[str]) -> dict[str, float]:

@@ -7,7 +7,7 @@ level of the look replaces alpha, which is how such boundaries are used when sig
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,6 +16,7 @@ from scipy import special
 
 from sweeps.analysis import student
 from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.results import Result, is_final, is_planned
 
 Spending = Literal["obrien-fleming", "pocock"]
 SPENDINGS: tuple[str, ...] = get_args(Spending)
@@ -46,6 +47,16 @@ class Look:
                 f"look {self.now} was not planned ({len(self.fractions)} were); such a result is exploratory"
             )
         return nominal_levels(self.fractions, alpha, self.spending)[self.now - 1]
+
+
+def planned_look(fractions: Sequence[float], results: Iterable[Result]) -> Look | None:
+    """The planned look that the finished share of the runs has reached; None before the first or with one alone."""
+    planned = [r for r in results if is_planned(r)]
+    if len(fractions) < 2 or not planned:
+        return None
+    share = sum(r.value is not None or is_final(r) for r in planned) / len(planned)
+    reached = sum(fraction <= share + 1e-9 for fraction in fractions)
+    return Look(tuple(fractions), reached) if reached else None
 
 
 def spent(fraction: float, alpha: float, spending: Spending = "obrien-fleming") -> float:

@@ -9,13 +9,16 @@ from types import ModuleType
 import orjson
 import pytest
 
+from dashboards.queries import compare
 from dashboards.report import report_content
 from dashboards.sheet_files import sheet_json, write_sheet
+from dashboards.sweep_evidence import sweep_evidence
 from dashboards.table_rows import find_table
 from jobs.workspace import Workspace
 from orchestrator.cli.table_sheets import sheet_of_table
 from orchestrator.gather.parquet import gather
 from sweeps.analysis.errors import AnalysisError
+from sweeps.tables import read_runs
 
 
 def shipped() -> Path:
@@ -144,3 +147,17 @@ def test_a_sweep_can_be_audited(tmp_path: Path, synthetic: ModuleType) -> None:
     rules = {r["code"]: r for r in content["checklist"]}
     assert rules["R9"]["answer"] == "not met"  # nothing froze the block
     assert rules["R7"]["answer"] == "not met"
+
+
+def test_a_planned_look_is_paid_for_in_every_report(tmp_path: Path, synthetic: ModuleType) -> None:
+    made = [
+        synthetic.Made({"architecture": arm}, seed=seed, summary={"test/accuracy": base + 0.003 * seed})
+        for arm, base in (("gelu", 0.5), ("swap", 0.6))
+        for seed in (1, 2, 3)
+    ]
+    analysis = {"metric": "test/accuracy", "baseline": {"architecture": "gelu"}, "looks": [0.5, 1.0]}
+    synthetic.write_plain(tmp_path, made, analysis)
+    gather(Workspace(tmp_path), "plain")
+    assert any("Look 2 of 2 planned: the level is 0.049 here." in note for note in compare(tmp_path, "plain").notes)
+    runs = read_runs(tmp_path, "plain")
+    assert sweep_evidence(tmp_path, "plain", runs, {}).options.level == pytest.approx(0.049, abs=1e-4)

@@ -160,7 +160,7 @@ def test_a_half_done_sweep_says_what_is_missing(report: Written) -> None:
     cells = [c for c in report.content["cells"] if c["column"] == "copy" and c["value"] is not None]
     assert not any(c["decided"] for c in cells)
     assert any("1 running" in c["reason"] or "2 running" in c["reason"] for c in cells if c["reason"])
-    assert "<b>Unfinished.</b>" in report.page.read_text()
+    assert "<b>Unfinished, so exploratory.</b>" in report.page.read_text()
     assert re.search(r"n \d of \d", report.page.read_text())
 
 

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.looks import Look, boundaries, nominal_levels, spent
+from sweeps.analysis.looks import Look, boundaries, nominal_levels, planned_look, spent
+from sweeps.analysis.results import Result
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -43,6 +44,18 @@ def test_a_look_gives_its_nominal_level():
     assert look.level(0.05) == pytest.approx(0.00305, abs=1e-5)
     assert Look((0.5, 1.0), now=2).level(0.05) == pytest.approx(nominal_levels((0.5, 1.0))[1])
     assert Look().level(0.05) == pytest.approx(0.05)
+
+
+def test_the_look_that_the_finished_runs_have_reached():
+    def runs(done, failed, running):
+        reasons = [None] * done + ["failed: oom"] * failed + ["running"] * running
+        return [Result("a", "t", s, value=None if r else 0.5, reason=r) for s, r in enumerate(reasons)]
+
+    looks = (0.5, 1.0)
+    assert planned_look(looks, runs(1, 0, 3)) is None
+    assert planned_look(looks, runs(2, 1, 1)) == Look(looks, 1)
+    assert planned_look(looks, [*runs(3, 1, 0), Result("b", "t", 0, reason="not planned: excluded")]) == Look(looks, 2)
+    assert planned_look((1.0,), runs(4, 0, 0)) is None  # no look but the last costs nothing
 
 
 @pytest.mark.parametrize(
