@@ -139,8 +139,8 @@ class Board:
                 self._delayed.add(pack)
             else:
                 self._delayed.discard(pack)
-            waits = verdict.live is None and bool(verdict.open_runs) and bool(views)
-            if waits and views[-1].may_return(self.policy.requeues):
+            wanted = verdict.open_runs or any(v.state is RunState.CANCELLED for v in verdict.runs.values())
+            if wanted and verdict.live is None and views and views[-1].may_return(self.policy.requeues):
                 self.returning[pack] = None
             else:
                 self.returning.pop(pack, None)
@@ -233,7 +233,7 @@ class Board:
     @property
     def idle(self) -> bool:
         """Nothing runs and nothing could be launched, now or after a pause: all that is left needs a person."""
-        if self.live:
+        if self.live or self.returning:
             return False
         return not any(
             queue and (not self.held(shape) or any(self.asked_for(self.order[place]) for place in queue))

@@ -71,6 +71,9 @@ def decide(board: Board, free: int, now: float) -> list[Action]:
         action = judge_live(pack, attempt, board.verdicts[pack], board.policy, now)
         if action is not None:
             actions.append(action)
+    for pack, attempt in board.returning_attempts():
+        if not board.verdicts[pack].open_runs and _is_there(attempt, board.policy, now):
+            actions.append(Cancel(pack, attempt.number, "cancelled by request before its job came back"))
     actions.extend(_launches(board, free, now))
     return actions
 
@@ -104,6 +107,13 @@ def judge_live(
     if _is_stuck(attempt, policy, now):
         return Close(pack, number, "no step for long, and its worker did not notice", FailureClass.HANG, stop=True)
     return None
+
+
+def _is_there(attempt: AttemptView, policy: Policy, now: float) -> bool:
+    """The scheduler knows its job, and we have not just asked that job to leave."""
+    if attempt.report is None or attempt.report.state not in (JobState.QUEUED, JobState.RUNNING):
+        return False
+    return attempt.stopping is None or now - attempt.stopping >= policy.cancel_grace_s
 
 
 def _is_over(attempt: AttemptView, policy: Policy, now: float) -> bool:

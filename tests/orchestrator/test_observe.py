@@ -24,6 +24,7 @@ from jobs.workspace import AttemptDir, Workspace
 from orchestrator.history import AttemptView, job_name, read_view, split_name
 from orchestrator.loop import Loop
 from orchestrator.policy import Policy, default_policy
+from orchestrator.requests import write_request
 from orchestrator.waiting import RETURN, waiting
 
 POLICY = Policy(probe=False, quiet_s=5.0)
@@ -290,3 +291,23 @@ def test_a_job_of_a_backend_that_queues_nothing_again_is_not_waited_for(
     loop.tick()
     assert [place.number for place in workspace.attempts(pack)] == [1, 2]
     assert (default_policy("local").requeues, default_policy("slurm").requeues) == ("", "slurm")
+
+
+def test_a_cancelled_run_whose_job_was_queued_again_does_not_come_back(
+    workspace: Workspace, lab: ModuleType, tmp_path: Path
+) -> None:
+    specs = lab.cell({}, [0])
+    (pack,) = lab.write_plan(workspace, "s", [specs])
+    clock = lab.Clock()
+    fake = FakeBackend(tmp_path / "cluster.json", clock=clock, execute=leaving)
+    loop = Loop(workspace, fake, replace(POLICY, requeues="fake"), code="", index=False, clock=clock)
+    loop.tick()
+    fake.step()
+    loop.tick()
+    write_request(workspace, "cancel", {specs[0].id: 1})
+    report = loop.tick()
+    assert (report.acted.cancelled, report.done) == (1, False)
+    assert [job["word"] for job in fake.jobs()] == ["CANCELLED"]
+    report = loop.tick()
+    assert (report.acted.cancelled, report.done) == (0, True)
+    assert [place.number for place in workspace.attempts(pack)] == [1]
