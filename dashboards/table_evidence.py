@@ -10,6 +10,7 @@ from typing import Any
 from dashboards.evidence import Conduct, Evidence, Key, Loss, Trace, number_setting
 from dashboards.table_rows import COUNTS, TableRows, Value, words
 from sweeps.analysis.decoupling import relative_loss
+from sweeps.analysis.direction import reads_as_lower
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
@@ -74,9 +75,9 @@ def table_evidence(table: TableRows, runs: Runs, baseline: str | None, asked: Ma
     return Evidence(
         name=table.name,
         metric=runs.metric,
-        options=_options(baseline, said, asked),
+        options=_options(baseline, runs.metric, said, asked),
         kicker=table.file,
-        remarks=(" ".join(table.remarks),) if table.remarks else (),
+        remarks=_remarks(table, runs.metric, asked),
         results=runs.results,
         means=reader.means() if not runs.results else (),
         classes=reader.classes(runs.kind or table.first(("class",))),
@@ -91,8 +92,15 @@ def table_evidence(table: TableRows, runs: Runs, baseline: str | None, asked: Ma
     )
 
 
-def _options(baseline: str, said: Mapping[str, str], asked: Mapping[str, Any]) -> Options:
-    stated: dict[str, Any] = {}
+def _remarks(table: TableRows, metric: str, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    found = (" ".join(table.remarks),) if table.remarks else ()
+    if asked.get("lower_is_better") is None and reads_as_lower(metric):
+        found += (f"Lower is taken as better, by the name {metric}.",)
+    return found
+
+
+def _options(baseline: str, metric: str, said: Mapping[str, str], asked: Mapping[str, Any]) -> Options:
+    stated: dict[str, Any] = {"lower_is_better": reads_as_lower(metric)}
     if "family" in said:
         stated["family"] = int(number_setting(said, "family") or 0)
     for name in ("alpha", "margin"):

@@ -34,7 +34,11 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 @click.option("--task-column", help="A table's column of tasks [task, benchmark].")
 @click.option("--class-column", help="A table's column of classes of change [class].")
 @click.option("--loss-column", help="A table's column of held-out losses [loss, validation_loss ...].")
-@click.option("--lower-is-better", is_flag=True, help="The metric is a loss or an error.")
+@click.option(
+    "--lower-is-better/--higher-is-better",
+    default=None,
+    help="Which way is better; default: the plan's goal, or lower for a metric called loss, perplexity, error ...",
+)
 @click.option("--strict", is_flag=True, help="Exit 1 if a cell has no number; an undecided one is fine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON and write no page.")
 @click.pass_context
@@ -82,8 +86,8 @@ def _of_sweep(
     block: dict[str, Any] = {key: asked[key] for key in keys if asked[key] is not None}
     if asked["baseline"] is not None:
         block["baseline"] = asked["baseline"]
-    if asked["lower_is_better"]:
-        block["goal"] = "min"
+    if asked["lower_is_better"] is not None:
+        block["goal"] = "min" if asked["lower_is_better"] else "max"
     if as_json:
         return report_content(space.root, name, asked["kind"], **block)
     return _said(write_report(space.root, name, out, kind=asked["kind"], **block))

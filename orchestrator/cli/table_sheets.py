@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dashboards.sheet import Sheet
 
-OPTIONS = ("alpha", "correction", "sigma", "margin")
+OPTIONS = ("alpha", "correction", "sigma", "margin", "lower_is_better")
 
 
 def sheet_of_table(path: Path, **asked: Any) -> Sheet:
@@ -48,5 +48,5 @@ def sheet_of_table(path: Path, **asked: Any) -> Sheet:
         metric=asked.get("metric"),
         arm=asked.get("arm_column"),
         scale=asked.get("scale_column"),
-        options=options | ({"lower_is_better": True} if asked.get("lower_is_better") else {}),
+        options=options,
     )

@@ -161,3 +161,14 @@ def test_a_planned_look_is_paid_for_in_every_report(tmp_path: Path, synthetic: M
     assert any("Look 2 of 2 planned: the level is 0.049 here." in note for note in compare(tmp_path, "plain").notes)
     runs = read_runs(tmp_path, "plain")
     assert sweep_evidence(tmp_path, "plain", runs, {}).options.level == pytest.approx(0.049, abs=1e-4)
+
+
+def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    rows = [f"{a},{s},{m + s / 100}" for a, m in (("base", 1.0), ("low", 0.5)) for s in range(3)]
+    path.write_text("\n".join(["arm,seed,validation_loss", *rows]))
+    sheet = sheet_of_table(path, kind="audit", baseline="base")
+    assert sheet.records[0]["verdict"] == "better"
+    assert any("Lower is taken as better" in note for note in sheet.notes)
+    higher = sheet_of_table(path, kind="audit", baseline="base", lower_is_better=False)
+    assert higher.records[0]["verdict"] == "worse"
