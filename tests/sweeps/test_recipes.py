@@ -19,7 +19,7 @@ from sweeps.rates import chance_levels
 TASKS = ["memorize", "parentheses", "addmod", "haystack", "add", "addreversed", "copy", "mano"]
 FIXED = ["gelu", "relu", "relu2", "silu", "random_spline"]
 MODEL_STEP_S = {"train": 0.8e-3, "search": 1.3e-3}
-"""Measured at mini size on one core: a step of one model of a pack, evaluation included, tasks as the study mixes them."""
+"""Measured at mini size on one core: a step of one model of a pack, with evaluations, tasks as the study mixes them."""
 
 
 @cache
