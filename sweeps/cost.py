@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from sweeps.design import Cell, Design, PackPlan, cell_name
 
-GUESSED_OVERHEAD_S = 1e-3
+GUESSED_OVERHEAD_S = 2e-4
 """Seconds of one step of one model that do not depend on its size. A guess for one CPU core, until something is
-measured: packed models of width 16 take 1 to 3 ms a step."""
+measured: packed models of width 16 take 0.2 to 1 ms a step."""
 
 PACK_START_S = 4.0
 """Seconds of a slot before a pack's first step: an interpreter, torch, the data. Measured on two busy cores."""
 
-GUESSED_FLOPS = 5e9
+GUESSED_FLOPS = 2e10
 """Floating-point operations a second of one slot. A guess for one CPU core, as above."""
 
 
