@@ -46,10 +46,11 @@ CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dun
 )
 @click.option("--protocol", type=click.Choice(["audit"]), help="The 2026 audit's own rule, and t beside it.")
 @click.option("--checklist", is_flag=True, help="Grade the claim by what its table lacks (R1 to R12).")
+@click.option("--drawn", is_flag=True, help="Print bootstrap intervals too: to draw in a figure, never to decide by.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
 @click.pass_context
 def command(
-    ctx: click.Context, results: str, protocol: str | None, checklist: bool, as_json: bool, **flags: Any
+    ctx: click.Context, results: str, protocol: str | None, checklist: bool, drawn: bool, as_json: bool, **flags: Any
 ) -> None:
     """Compare every arm of RESULTS with a baseline, honestly.
 
@@ -59,7 +60,9 @@ def command(
     from orchestrator.cli import compare_view as view
     from orchestrator.cli.common import print_json
     from orchestrator.cli.comparing import Asked, load, options_of
+    from orchestrator.gather.read_table import NUMBERED
     from sweeps.analysis import checklist as rules
+    from sweeps.analysis.beside import combined_tasks, drawn_intervals
     from sweeps.analysis.comparison import compare
     from sweeps.analysis.item_errors import with_item_errors
     from sweeps.analysis.items import per_run
@@ -76,4 +79,9 @@ def command(
         print_json(view.plain_audits(lines)) if as_json else view.show_audits(lines, options)
     else:
         found = with_item_errors(compare(runs, options), table.results)
-        print_json(view.plain(found, table)) if as_json else view.show(found, table)
+        combined = combined_tasks(found, runs, numbered=asked.seed_column == NUMBERED)
+        intervals = drawn_intervals(found, table.results) if drawn or as_json else None
+        if as_json:
+            print_json(view.plain(found, table, combined, intervals or ()))
+        else:
+            view.show(found, table, combined, intervals)

@@ -14,6 +14,7 @@ from sweeps.analysis.sentences import of_comparison
 if TYPE_CHECKING:
     from orchestrator.cli.comparing import Loaded
     from sweeps.analysis.audit import AuditLine
+    from sweeps.analysis.beside import CombinedTasks, Drawn
     from sweeps.analysis.checklist import Item
     from sweeps.analysis.comparison import Comparison
     from sweeps.analysis.floor import Floor
@@ -26,12 +27,18 @@ MORE = (
     "'More would decide' holds if the difference seen is the true one, with 80 % power; "
     "seeds added because of it are a further look (--look)."
 )
+DRAWN = "'drawn' is a bootstrap interval for a figure: with few seeds it is too narrow, and it decides nothing."
 Audits = dict[tuple[str, str | None], list["AuditLine"]]
 """Task and scale -> the audit's lines."""
 
 
-def show(found: Comparison, table: Loaded) -> None:
-    """Three sentences, a table, the noise floors, and every verdict in full."""
+def show(
+    found: Comparison,
+    table: Loaded,
+    combined: Sequence[CombinedTasks] = (),
+    drawn: Sequence[Drawn | None] | None = None,
+) -> None:
+    """Three sentences, a table, arms over their tasks, the noise floors, and every verdict in full."""
     console = _console()
     for sentence in of_comparison(found, table.metric):
         console.print(sentence)
@@ -46,19 +53,32 @@ def show(found: Comparison, table: Loaded) -> None:
         "n",
         "difference",
         "interval, alone",
+        *(["drawn"] if drawn is not None else []),
         "p",
         "corrected",
     ]:
         grid.add_column(name, justify="left" if name in ("task", "scale", "arm") else "right", no_wrap=True)
     grid.add_column("verdict", overflow="fold")
-    for v in found.verdicts:
+    intervals = [[]] * len(found.verdicts) if drawn is None else [[_drawn(d)] for d in drawn]
+    for v, beside in zip(found.verdicts, intervals, strict=True):
         interval = "" if v.low is None or v.high is None else f"{v.low:+.3g} to {v.high:+.3g}"
-        numbers = [f"{v.n} v {v.n_baseline}", _number(v.difference, "+.3g"), interval, _p(v.p), _p(v.p_adjusted)]
+        numbers = [
+            f"{v.n} v {v.n_baseline}",
+            _number(v.difference, "+.3g"),
+            interval,
+            *beside,
+            _p(v.p),
+            _p(v.p_adjusted),
+        ]
         grid.add_row(*([v.task, v.scale or ""] if several else []), v.arm, *numbers, v.headline)
     console.print(grid)
     if any(v.more is not None for v in found.verdicts):
         console.print(MORE, style="dim")
+    if drawn is not None:
+        console.print(DRAWN, style="dim")
     console.print()
+    if combined:
+        _show_combined(console, combined)
     for floor in found.floors:
         console.print(_floor(floor))
     console.print()
@@ -66,8 +86,12 @@ def show(found: Comparison, table: Loaded) -> None:
         console.print(f"{_where(v, several)}: {v.words}")
 
 
-def plain(found: Comparison, table: Loaded) -> dict[str, Any]:
-    """Everything as plain data."""
+def plain(
+    found: Comparison, table: Loaded, combined: Sequence[CombinedTasks], drawn: Sequence[Drawn | None]
+) -> dict[str, Any]:
+    """Everything as plain data; ``drawn`` has an entry a verdict."""
+    from sweeps.analysis.beside import ANTI_CONSERVATIVE
+
     return {
         "source": table.source,
         "metric": table.metric,
@@ -76,7 +100,11 @@ def plain(found: Comparison, table: Loaded) -> dict[str, Any]:
         "exploratory": found.exploratory,
         "notes": list(table.notes),
         "sentences": list(of_comparison(found, table.metric)),
-        "verdicts": [asdict(v) | {"headline": v.headline, "words": v.words} for v in found.verdicts],
+        "verdicts": [
+            asdict(v) | {"headline": v.headline, "words": v.words} | _plain_drawn(d)
+            for v, d in zip(found.verdicts, drawn, strict=True)
+        ],
+        "combined": [asdict(row) | {"independent_is": ANTI_CONSERVATIVE, "decides": False} for row in combined],
         "floors": [asdict(floor) for floor in found.floors],
     }
 
@@ -145,6 +173,34 @@ def show_audits(found: Audits, options: Options) -> None:
 
 def plain_audits(found: Audits) -> list[dict[str, Any]]:
     return [{"task": task, "scale": scale, **asdict(a)} for (task, scale), lines in found.items() for a in lines]
+
+
+def _show_combined(console: Console, combined: Sequence[CombinedTasks]) -> None:
+    from sweeps.analysis.beside import ANTI_CONSERVATIVE
+
+    console.print("over the tasks (Stouffer, positive is better, p two-sided and not corrected over arms):")
+    for row in combined:
+        text = f"  {row.arm}{'' if row.scale is None else f' at {row.scale}'}, {len(row.tasks)} tasks:"
+        if row.z is not None and row.correlation is not None:
+            text += f" Z = {row.z:+.2f}, p {_p(row.p)}, mean correlation {row.correlation:.2f}"
+            text += f" ({row.correlation_df} df);"
+        if row.z_independent is not None:
+            text += f" if independent Z = {row.z_independent:+.2f}, p {_p(row.p_independent)}"
+        console.print(text + ("" if row.reason is None else f" ({row.reason})"), markup=False)
+    console.print(f"'If independent' is {ANTI_CONSERVATIVE}.\n", style="dim")
+
+
+def _drawn(d: Drawn | None) -> str:
+    return "" if d is None else f"{d.interval.low:+.3g} to {d.interval.high:+.3g}"
+
+
+def _plain_drawn(d: Drawn | None) -> dict[str, Any]:
+    """The interval apart from what it is: ``drawn.decides`` is false whatever the number of seeds."""
+    if d is None:
+        return {"drawn_interval": None, "drawn": None}
+    i = d.interval
+    about = {"decides": False, "resampled": list(d.levels), "enumerated": i.enumerated, "outcomes": i.outcomes}
+    return {"drawn_interval": [i.low, i.high], "drawn": about}
 
 
 def _floor(floor: Floor) -> str:
