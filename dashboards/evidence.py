@@ -72,7 +72,7 @@ class Evidence:
         results: one a run and task; empty where only means are known.
         means: one an arm (and scale), the baseline among them; empty where runs are known.
         classes: arm -> class of the change.
-        losses: held-out loss by arm and scale; ``early`` the same over the first 128 positions.
+        losses: held-out loss by arm and scale; ``early`` the same over the first ``early_positions`` positions.
         chance: by task.
         traces: gradient norms, by arm.
         ranks: published rank by arm and scale.
@@ -92,6 +92,7 @@ class Evidence:
     classes: Mapping[str, str] = field(default_factory=dict)
     losses: Mapping[Key, Loss] = field(default_factory=dict)
     early: Mapping[Key, Loss] = field(default_factory=dict)
+    early_positions: str = "128"
     chance: Mapping[str, float] = field(default_factory=dict)
     traces: tuple[Trace, ...] = ()
     ranks: Mapping[Key, int] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from sweeps.tables import SUMMARY, Columns, read_curves
 SCALES = ("scale", "size")
 RATES = ("rate", "lr")
 LOSSES = ("validation/loss", "test/loss")
-EARLY = ("validation/loss_first_128", "test/loss_first_128")
+EARLY = "loss_first_"
 NORMS = ("gradient_norm", "grad_norm")
 
 
@@ -56,6 +56,7 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
     said: dict[str, Any] = {name: str(asked[name]) for name in ("correction", "sigma") if asked.get(name) is not None}
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
     tasks = list(dict.fromkeys(r.task for r in results))
+    early = _early(runs)
     chance = {task: column_levels(column_config(cells, layout, task), block, task).chance for task in tasks}
     return Evidence(
         name=sweep,
@@ -66,7 +67,8 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         results=tuple(results),
         classes=classes,
         losses=_losses(runs, LOSSES, layout, scale, levels),
-        early=_losses(runs, EARLY, layout, scale, levels),
+        early=_losses(runs, [early] if early else [], layout, scale, levels),
+        early_positions=early.rpartition("_")[2] if early else "128",
         chance={task: level for task, level in chance.items() if level is not None},
         traces=_traces(root, sweep, runs, layout, scale),
         settings=_settings(cells),
@@ -106,6 +108,12 @@ def _results(
     return found
 
 
+def _early(runs: Columns) -> str | None:
+    """The loss at the first positions that these runs recorded, such as ``validation/loss_first_128``."""
+    found = [name for split in ("validation", "test") for name in runs.metrics if name.startswith(f"{split}/{EARLY}")]
+    return next((name for name in found if "@" not in name), None)
+
+
 def _losses(
     runs: Columns, names: Sequence[str], layout: Layout, scale: str | None, levels: Sequence[str | None]
 ) -> dict[Key, Loss]:
@@ -137,21 +145,29 @@ def _settings(cells: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _traces(root: Path, sweep: str, runs: Columns, layout: Layout, scale: str | None) -> tuple[Trace, ...]:
-    """Gradient norms of every run of an arm in the slice, where they were logged."""
-    arms = {}
-    for run, seed, labels in zip(runs.values("run"), runs.values("seed"), runs.values("labels"), strict=True):
+    """Gradient norms of every run of an arm in the slice, where they were logged; NaN at the step it diverged."""
+    arms, ends = {}, {}
+    names = ("run", "seed", "labels", "failure", "step")
+    for run, seed, labels, failure, step in zip(*map(runs.values, names), strict=True):
         found = orjson.loads(labels)
         if in_slice(layout, found) and (arm := row_name(layout, found)) is not None:
             level = found.get(scale) if scale else None
             arms[run] = arm, seed, None if level is None else text(level)
+            if failure == "diverged" and step is not None:
+                ends[run] = step
     table = read_curves(root, sweep, [("train", name) for name in NORMS], arms)
-    codes, names = table.codes("run")
+    codes, runs_of = table.codes("run")
     steps, values = table.floats("step").astype(int), table.floats("value")
     made = []
     for code in dict.fromkeys(codes.tolist()):
         chosen = np.flatnonzero(codes == code)
-        arm, seed, level = arms[names[code]]
-        made.append(Trace(arm, tuple(steps[chosen].tolist()), tuple(values[chosen].tolist()), seed, scale=level))
+        run = runs_of[code]
+        arm, seed, level = arms[run]
+        at, norms = steps[chosen].tolist(), values[chosen].tolist()
+        if run in ends:
+            before = [(s, n) for s, n in zip(at, norms, strict=True) if s < ends[run]]
+            at, norms = [*(s for s, _ in before), ends[run]], [*(n for _, n in before), math.nan]
+        made.append(Trace(arm, tuple(at), tuple(norms), seed, scale=level))
     return tuple(made)
 
 

@@ -17,17 +17,17 @@ from models.transformer import Transformer
 _ROWS = 16_384  # tokens of all members in one forward pass; larger passes leave the cache and are slower
 
 
-def _summed_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy summed over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
+def _losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each prediction, 0 where it is not scored, ``[P, B, S, V], [P, B, S] -> [P, B * S]``."""
     flat = functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=UNSCORED, reduction="none"
     )
-    return flat.view(targets.shape[0], -1).sum(dim=1)
+    return flat.view(targets.shape[0], -1)
 
 
 def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
-    return _summed_losses(logits, targets) / (targets != UNSCORED).sum(dim=(1, 2))
+    return _losses(logits, targets).sum(dim=1) / (targets != UNSCORED).sum(dim=(1, 2))
 
 
 @torch.no_grad()
@@ -47,20 +47,24 @@ class Scores:
     Attributes:
         loss: mean cross-entropy in nats a scored prediction.
         accuracy: None -> over all, and class -> accuracy for the classes that occur.
+        first_loss: the loss at the first positions alone; None where all or none of the predictions lie there.
     """
 
     loss: float
     accuracy: dict[str | None, float]
+    first_loss: float | None = None
 
 
 class HeldOut:
     """One held-out split, a set for each member (members of one data seed share it)."""
 
-    def __init__(self, task: Task, examples: PackExamples) -> None:
+    def __init__(self, task: Task, examples: PackExamples, first: Sequence[int]) -> None:
+        """``first``: for each member, below which position ``Scores.first_loss`` looks."""
         sizes = set(examples.sizes.tolist())
         if len(sizes) != 1:
             raise ValueError(f"held-out sets of one task differ in size: {sorted(sizes)}")
         self._examples, self._size = examples, sizes.pop()
+        self._first = torch.tensor(first).view(-1, 1, 1)
         self._by_sequence = task.config.metric == "sequence accuracy"
         self._classes: Sequence[str] = task.config.classes
 
@@ -71,18 +75,28 @@ class HeldOut:
         places = torch.arange(self._size).expand(members, -1)
         right, counted = [], []
         losses, predictions = torch.zeros(members, dtype=torch.float64), torch.zeros(members, dtype=torch.int64)
+        early_losses, early_predictions = torch.zeros_like(losses), torch.zeros_like(predictions)
         chunk = max(1, _ROWS // (members * self._examples.length))
         for start in range(0, self._size, chunk):
             batch = self._examples.batch(places[:, start : start + chunk])
             logits = model(batch.tokens, batch.positions)
-            losses += _summed_losses(logits, batch.targets)
-            predictions += (batch.targets != UNSCORED).sum(dim=(1, 2))
+            each, scored = _losses(logits, batch.targets), batch.targets != UNSCORED
+            early = (scored & (batch.positions < self._first)).flatten(1)
+            losses += each.sum(dim=1)
+            predictions += scored.sum(dim=(1, 2))
+            early_losses += (each * early).sum(dim=1)
+            early_predictions += early.sum(dim=1)
             found = hits(logits, batch.targets, by_sequence=self._by_sequence)
             right.append(found[0])
             counted.append(found[1])
         klass = self._examples.klass[self._examples.rows(places)].numpy()
         tables = self._tables(torch.cat(right, dim=1).numpy(), torch.cat(counted, dim=1).numpy(), klass)
-        return [Scores(loss, table) for loss, table in zip((losses / predictions).tolist(), tables, strict=True)]
+        apart = ((early_predictions > 0) & (early_predictions < predictions)).tolist()
+        means, early_means = (losses / predictions).tolist(), (early_losses / early_predictions).tolist()
+        return [
+            Scores(loss, table, early if some else None)
+            for loss, table, early, some in zip(means, tables, early_means, apart, strict=True)
+        ]
 
     def _tables(self, right: np.ndarray, counted: np.ndarray, klass: np.ndarray) -> list[dict[str | None, float]]:
         found: list[dict[str | None, float]] = []

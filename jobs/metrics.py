@@ -8,6 +8,9 @@ TRAIN_LOSS = "train/loss"
 TRAIN_ACCURACY = "train/accuracy"
 """Accuracy on the same batches, scored as the task scores."""
 
+GRADIENT_NORM = "train/gradient_norm"
+"""Mean over the steps since the previous evaluation of the weights' gradient norm, before clipping."""
+
 SHAPE_LOSS = "shape/loss"
 """Mean loss of the batches that moved the shape, since the previous evaluation."""
 
@@ -25,6 +28,11 @@ def accuracy(split: str, klass: str | None = None) -> str:
 def loss(split: str) -> str:
     """``validation/loss``: mean cross-entropy in nats a scored prediction."""
     return f"{split}/loss"
+
+
+def first_loss(split: str, positions: int) -> str:
+    """``validation/loss_first_128``: the same over the scored predictions at positions below ``positions``."""
+    return f"{split}/loss_first_{positions}"
 
 
 def at_landmark(split: str, landmark: str) -> str:

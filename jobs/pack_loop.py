@@ -135,6 +135,10 @@ class PackLoop:
                 if split in self._configs[n].evaluate.splits:
                     who = self._state.survivors(n).tolist()
                     rows[n][metrics.loss(split)] = sum(scores[p].loss for p in who) / len(who)
+                    first = [early for p in who if (early := scores[p].first_loss) is not None]
+                    if first:
+                        name = metrics.first_loss(split, self._configs[n].evaluate.first_positions)
+                        rows[n][name] = sum(first) / len(first)
                     for klass in scores[who[0]].accuracy:
                         values = [scores[p].accuracy[klass] for p in who if klass in scores[p].accuracy]
                         rows[n][metrics.accuracy(split, klass)] = sum(values) / len(values)
@@ -143,6 +147,7 @@ class PackLoop:
             row = rows[n]
             row[metrics.TRAIN_LOSS] = sums["loss"] / sums["batches"]
             row[metrics.TRAIN_ACCURACY] = sums["right"] / sums["counted"]
+            row[metrics.GRADIENT_NORM] = sums["norms"] / sums["batches"]
             row |= self._program.observe(n, sums)
             self._session.metrics(self._session.members[n].run, self._step, row)
             for name, step in self._configs[n].landmarks().items():
@@ -152,7 +157,8 @@ class PackLoop:
     def _split(self, split: str) -> HeldOut:
         if split not in self._held_out:
             assert split == "validation" or split == "test"
-            self._held_out[split] = HeldOut(self._task, one_set(self._task, split, self._program.data_seeds))
+            first = [self._configs[n].evaluate.first_positions for n in self._state.owner.tolist()]
+            self._held_out[split] = HeldOut(self._task, one_set(self._task, split, self._program.data_seeds), first)
         return self._held_out[split]
 
     def _end(self, n: int) -> None:
@@ -222,10 +228,11 @@ class PackLoop:
             self._session.event("probe", f"{1e3 * median(times) / models:.3f} ms a model-step", **data)
 
 
-def add_training_sums(state: PackState, done: Pass, targets: Tensor, *, by_sequence: bool) -> None:
-    """Add one step's training losses and hits, ``targets [P, B, S]``, to the sums of a pack."""
+def add_training_sums(state: PackState, stack: Stack, done: Pass, targets: Tensor, *, by_sequence: bool) -> None:
+    """Add one step's training losses, gradient norms and hits, ``targets [P, B, S]``, to the sums of a pack."""
     right, counted = hits(done.logits, targets, by_sequence=by_sequence)
     state.add("loss", done.losses.double())
+    state.add("norms", stack.norms.double())
     state.add("batches", torch.ones(len(done.losses)))
     state.add("right", right.sum(dim=1))
     state.add("counted", counted.sum(dim=1))

@@ -106,7 +106,7 @@ class SearchProgram(Program):
             going = torch.tensor([not run.ended for run in state.runs])
             self._shape_gradient.masked_fill_(~going.unsqueeze(1), 0.0)
             self._shape_adam.update(step // self._every, self._shape_gradient, self._shape_rates * going)
-        add_training_sums(state, done, weights.targets, by_sequence=self._by_sequence)
+        add_training_sums(state, self.stack, done, weights.targets, by_sequence=self._by_sequence)
 
     def _tell_active(self, state: PackState) -> None:
         active = state.active().tolist()

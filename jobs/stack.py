@@ -36,7 +36,11 @@ class Pass:
 
 
 class Stack:
-    """The models, their optimiser, and each model's own rate, warm-up, clipping and bound on the loss."""
+    """The models, their optimiser, and each model's own rate, warm-up, clipping and bound on the loss.
+
+    Attributes:
+        norms: ``[P]``, gradient norms of the last pass before clipping, as ``fallen`` saw them.
+    """
 
     def __init__(
         self, members: Sequence[Member], configs: Sequence[TrainConfig], *, train_shapes: bool = False
@@ -82,13 +86,13 @@ class Stack:
 
     def fallen(self, losses: Tensor) -> Tensor:
         """bool ``[P]``: loss not finite or above its bound, or a gradient that is not finite. Call after the pass."""
-        self._norms = gradient_norms(self._gradient)
-        return ~(torch.isfinite(losses) & torch.isfinite(self._norms) & (losses <= self._bound))
+        self.norms = gradient_norms(self._gradient)
+        return ~(torch.isfinite(losses) & torch.isfinite(self.norms) & (losses <= self._bound))
 
     def update(self, step: int, active: Tensor) -> None:
         """Move the weights of the active models (bool ``[P]``) by the gradient of the last ``weights_pass``."""
         mask_rows(self._gradient, active)
-        clip_rows(self._gradient, torch.where(active, self._norms, 0.0), self._clip)
+        clip_rows(self._gradient, torch.where(active, self.norms, 0.0), self._clip)
         self.adamw.update(step, self._gradient, warmup_constant(step, self._rates, self._warmup) * active)
 
     def state(self) -> dict[str, Tensor]:

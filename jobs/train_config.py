@@ -123,6 +123,8 @@ class EvaluateConfig(_Section):
     at: tuple[Step, ...] = ()
     """Further steps. T/2, T and 2T of ``t_task`` and the last step are always among the evaluations."""
     splits: Annotated[tuple[Literal["validation", "test"], ...], Field(min_length=1)] = ("validation", "test")
+    first_positions: Annotated[int, Field(ge=1)] = 128
+    """The loss at positions below this is reported apart, where a task has predictions on both sides of it."""
 
 
 class TrainConfig(_Section):

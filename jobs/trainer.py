@@ -53,7 +53,7 @@ class TrainProgram(Program):
         done = self.stack.weights_pass(batch)
         mark_fallen(self.stack, done.losses, step, state)
         self.stack.update(step, state.active())
-        add_training_sums(state, done, batch.targets, by_sequence=self._by_sequence)
+        add_training_sums(state, self.stack, done, batch.targets, by_sequence=self._by_sequence)
 
     def judge(self, run: int, state: PackState) -> tuple[FailureClass, str] | None:
         at = int(state.diverged_at[run])

@@ -151,7 +151,14 @@ def _interval(verdict: Any) -> float | None:
 def _table(evidence: Evidence, plane: Plane) -> Section:
     early = any(p.early is not None for p in plane.placed)
     corrected = any(p.corrected is not None for p in plane.placed)
-    head = ["arm", "class", "loss, %", *(["below 128, %"] if early else []), "as compute", evidence.metric]
+    head = [
+        "arm",
+        "class",
+        "loss, %",
+        *([f"below {evidence.early_positions}, %"] if early else []),
+        "as compute",
+        evidence.metric,
+    ]
     head += ["above chance"] if corrected else []
     head += ["predicted", "index", ""]
     rows = []
@@ -177,7 +184,7 @@ def _table(evidence: Evidence, plane: Plane) -> Section:
     if corrected:
         notes.append("above chance: (A − chance) / (1 − chance), arm less baseline.")
     if not early:
-        notes.append("No loss below position 128 was given; short prompts depend on that one.")
+        notes.append(f"No loss below position {evidence.early_positions} was given; short prompts depend on that one.")
     if plane.without_loss:
         notes.append(f"Without a loss: {listed(plane.without_loss, 12)}.")
     caption = f"{evidence.name}: loss and {evidence.metric} against {evidence.options.baseline}"

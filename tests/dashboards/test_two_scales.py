@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from types import ModuleType
@@ -10,13 +11,15 @@ import pytest
 
 from dashboards.evidence import Trace
 from dashboards.norms import watched
-from dashboards.report import report_content
+from dashboards.report import report_content, write_report
 from dashboards.sheet_files import sheet_json, write_sheet
+from dashboards.sweep_evidence import sweep_evidence
 from dashboards.table_rows import find_table
 from jobs.workspace import Workspace
 from orchestrator.cli.table_sheets import sheet_of_table
 from orchestrator.gather.parquet import gather
 from sweeps.analysis.errors import AnalysisError
+from sweeps.tables import read_runs
 
 ARMS = (  # name, class, effect small, effect large (None: every seed diverges), loss small, loss large
     ("base", "baseline", 0.0, 0.0, 0.0, 0.0),
@@ -161,6 +164,7 @@ def test_a_ladder_sweep_gets_the_same_pages(tmp_path: Path, synthetic: ModuleTyp
                     made.append(synthetic.Made(labels, seed=seed, failure="diverged", points=(points,)))
                     continue
                 summary = {"test/accuracy": 0.5 + effect + noise, "validation/loss": 3 + loss - noise / 2}
+                summary["validation/loss_first_16"] = 4 + loss
                 made.append(synthetic.Made(labels, seed=seed, summary=summary))
     analysis = {"metric": "test/accuracy", "baseline": {"architecture": "base"}, "arm": "architecture",
                 "correction": "dunnett"}  # fmt: skip
@@ -171,7 +175,15 @@ def test_a_ladder_sweep_gets_the_same_pages(tmp_path: Path, synthetic: ModuleTyp
     assert content["same_sign"] == [4, 5]
     hyper = next(r for r in content["records"] if r["arm"] == "hyper")
     assert (hyper["diverged"], hyper["started"]) == (3, 3)
+    evidence = sweep_evidence(tmp_path, "plain", read_runs(tmp_path, "plain"), {})
+    (trace, *_) = (t for t in evidence.traces if t.arm == "hyper")
+    assert math.isnan(trace.norms[-1])  # a diverged run's norms end where it fell
+    assert trace.steps[-1] == hyper["nan_step"]
     loss = report_content(tmp_path, "plain", "decoupling")
+    sigmoid = next(r for r in loss["records"] if r["arm"] == "sigmoid")
+    assert sigmoid["early_loss_percent"] == pytest.approx(100 * 0.03 / 4, rel=0.05)
+    page = write_report(tmp_path, "plain", tmp_path / "page", kind="decoupling").page.read_text()
+    assert "below 16, %" in page
     assert {r["arm"] for r in loss["records"] if r["masked"]} >= {"sigmoid"}
     factorial = report_content(tmp_path, "plain", kind="factorial")
     assert any("sigmoid" in r["term"] and r["decided"] for r in factorial["records"])

@@ -54,7 +54,7 @@ def test_accuracy_is_what_the_task_itself_scores(config: TaskConfig, monkeypatch
     )
     seeds = [1, 0, 1]
     monkeypatch.setattr("jobs.evaluation._ROWS", 100)
-    scores = HeldOut(task, one_set(task, "test", seeds)).scores(model)
+    scores = HeldOut(task, one_set(task, "test", seeds), [9, 1, 99]).scores(model)
     tables = [score.accuracy for score in scores]
     for member, seed in enumerate(seeds):
         examples = task.dataset("test", seed)
@@ -69,3 +69,9 @@ def test_accuracy_is_what_the_task_itself_scores(config: TaskConfig, monkeypatch
         targets = torch.from_numpy(examples.targets).long()
         loss = torch.nn.functional.cross_entropy(logits[scored].double(), targets[scored])
         assert scores[member].loss == pytest.approx(float(loss), rel=1e-5)
+        early = scored & (torch.arange(scored.shape[1]) < [9, 1, 99][member])
+        if 0 < early.sum() < scored.sum():
+            loss = torch.nn.functional.cross_entropy(logits[early].double(), targets[early])
+            assert scores[member].first_loss == pytest.approx(float(loss), rel=1e-5)
+        else:
+            assert scores[member].first_loss is None

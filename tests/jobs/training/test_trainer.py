@@ -27,7 +27,9 @@ def test_a_run_leaves_rows_at_its_evaluations_and_a_summary(training_pack) -> No
     assert sorted(step for _, step in pack.rows()) == [2, 4, 8]
     last = pack.rows()[run, 8]
     classes = {f"{split}/accuracy/length_{n}" for split in ("validation", "test") for n in (2, 3, 4)}
-    assert set(last) == classes | {f"{s}/{m}" for s in ("train", "validation", "test") for m in ("loss", "accuracy")}
+    every = {f"{s}/{m}" for s in ("train", "validation", "test") for m in ("loss", "accuracy")}
+    assert set(last) == classes | every | {"train/gradient_norm"}
+    assert 0 < last["train/gradient_norm"] < 100
     fact = pack.finished()[run]
     assert (fact.status, fact.step) == ("completed", 8)
     for name, step in (("T/2", 2), ("T", 4), ("2T", 8), ("final", 8)):
@@ -37,11 +39,22 @@ def test_a_run_leaves_rows_at_its_evaluations_and_a_summary(training_pack) -> No
     assert fact.summary["test/accuracy"] == last["test/accuracy"]
 
 
+def test_the_loss_at_the_first_positions_stands_apart(training_pack) -> None:
+    pack = training_pack("train", [({**COPY, "evaluate": {"points": 1, "first_positions": n}}, 0) for n in (6, 128)])
+    pack.go()
+    short, long = (pack.rows()[run, 8] for run in pack.runs)
+    assert {name for name in short if "first" in name} == {f"{s}/loss_first_6" for s in ("validation", "test")}
+    assert short["validation/loss_first_6"] != short["validation/loss"]
+    assert not [name for name in long if "first" in name]  # no position of this task lies beyond 128
+    assert short["validation/loss"] == long["validation/loss"]
+
+
 def test_a_pilot_looks_at_validation_only(training_pack, memorize) -> None:
     pack = training_pack("train", [({**memorize, "evaluate": {"points": 1, "splits": ["validation"]}}, 0)])
     pack.go()
     (row,) = pack.rows().values()
-    assert set(row) == {"train/loss", "train/accuracy", "validation/loss", "validation/accuracy"}
+    losses = {"train/loss", "train/accuracy", "validation/loss", "validation/accuracy"}
+    assert set(row) == losses | {"train/gradient_norm"}
     assert not [name for name in pack.finished()[pack.runs[0]].summary if name.startswith("test")]
 
 
