@@ -66,12 +66,16 @@ def column_record(column: ColumnInfo) -> dict[str, Any]:
 
 
 def cell_record(part: Slice, cell: Cell) -> dict[str, Any]:
-    """One cell: its value with interval and n, or a reason; ``words`` says it all in a sentence."""
-    interval = None if cell.low is None or cell.high is None else [cell.low, cell.high]
-    values = {name: value for name, value in asdict(cell).items() if name not in ("low", "high")}
+    """One cell: its value with interval and n, or a reason; ``words`` says it all in a sentence.
+
+    ``interval`` is the one of the page, which decides; ``interval_uncorrected`` that of the cell alone.
+    """
+    ends = ("low", "high", "family_low", "family_high")
+    values = {name: value for name, value in asdict(cell).items() if name not in ends}
     reason = cell.reason if cell.value is not None else cell.reason or cell.verdict
     return {"slice": part.name} | values | {
-        "interval": interval,
+        "interval": None if cell.interval is None else list(cell.interval),
+        "interval_uncorrected": None if cell.low is None or cell.high is None else [cell.low, cell.high],
         "reason": reason,
         "decided": cell.decided,
         "words": cell.words,
@@ -83,7 +87,9 @@ def flat_records(comparison: Comparison) -> list[dict[str, Any]]:
     records = []
     for part in comparison.slices:
         for cell in part.matrix.cells:
-            whole = cell_record(part, cell) | {"low": cell.low, "high": cell.high, "metric": part.metric}
+            low, high = cell.interval or (None, None)
+            whole = cell_record(part, cell) | {"low": low, "high": high, "metric": part.metric}
+            whole |= {"uncorrected_low": cell.low, "uncorrected_high": cell.high}
             whole |= {"unit": part.unit, "primary": part.primary}
             records.append({name: whole[name] for name, _ in CELL_FIELDS})
     return records

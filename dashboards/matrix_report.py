@@ -112,8 +112,13 @@ def matrix_table(comparison: Comparison) -> Table:
     rows = []
     for row in [*comparison.rows, *(c for c in comparison.controls if c in part.matrix.rows)]:
         views = [page.cell_view(part, part.matrix.cell(row, column), 1.0) for column in columns]
-        entries = [Entry(v.value + v.mark if v.value else v.reason, v.interval, kind=v.kind) for v in views]
+        entries = [
+            Entry(v.value + v.mark if v.value else v.reason, v.interval + ("*" if v.note else ""), kind=v.kind)
+            for v in views
+        ]
         rows.append((row, *entries))
     unit = "percentage points" if part.unit == "pp" else part.unit
-    caption = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided after Holm"
+    caption = f"{part.name}: {unit} against {comparison.layout.baseline}, with the intervals that decide; bold: decided"
+    marked = dict.fromkeys(cell.basis.partition(":")[0] for cell in part.matrix.cells if cell.basis)
+    caption += f"; *: {' or '.join(marked)}" if marked else ""
     return Table(("", *columns), tuple(rows), "l" + "r" * len(columns), caption)

@@ -12,7 +12,7 @@ from dashboards.accounts import Accounts
 from dashboards.queries import ColumnInfo, Comparison, Slice
 from dashboards.series import Shape
 from dashboards.stability import Look, Stability, kept
-from dashboards.words import hours, level_words, percent, signed
+from dashboards.words import between, hours, level_words, percent, signed
 from sweeps.analysis.matrix import Cell
 from sweeps.tables import Columns
 
@@ -35,6 +35,8 @@ class CellView:
     value: str
     interval: str
     count: str
+    note: str
+    """What the interval rests on, where that is not the column's noise and the planned test."""
     reason: str
     words: str
     mark: str
@@ -77,6 +79,8 @@ def view(
         "cells": [(part.name, cell) for part in comparison.slices for cell in part.matrix.cells],
         "legend": [(share, colours.diverging(share)) for share in (-1, -0.6, -0.25, 0.25, 0.6, 1)],
         "span": span,
+        "own_noise": any(c.basis.startswith("own") for c in primary.matrix.cells),
+        "untested": any(c.basis == "not tested" for c in primary.matrix.cells),
         "how_to_read": how_to_read(comparison),
         "running": not counted.finished,
         "lr": next((c.levels.lr for c in comparison.columns if c.levels.lr is not None), None),
@@ -86,11 +90,11 @@ def view(
 def how_to_read(comparison: Comparison) -> list[str]:
     """Three sentences that claim no more than the tests allow."""
     part = comparison.primary
-    alpha, family = part.matrix.alpha, part.matrix.family or len(comparison.rows) * len(comparison.columns)
+    family = part.matrix.family or len(comparison.rows) * len(comparison.columns)
     baseline = comparison.layout.baseline
     metric = part.metric.replace("@", " at ")
     unit = "in percentage points" if part.unit == "pp" else f"in {part.unit}"
-    interval = f"with its {1 - alpha:.0%} interval"
+    interval = "with the interval that decides it"
     if comparison.is_transfer:
         what = (
             f"Each entry is the mean {metric} of fresh models that use the activation learned for the row's task, "
@@ -109,9 +113,10 @@ def how_to_read(comparison: Comparison) -> list[str]:
         scope += "; a column marked “says little” has a baseline too near to chance or ceiling to show an effect"
     return [
         what,
-        "Bold entries are decided: a Student t test, with the noise between seeds (and between searches) pooled over "
-        f"the column, excludes zero after Holm's correction for all {family} entries, and a test that lends no side "
-        "the calm of another agrees; hatched entries are undecided, which is not evidence that there is no difference.",
+        "Bold entries are decided: their interval excludes zero. It is Student's t, with the noise between seeds (and "
+        f"between searches) pooled over the column, corrected by Holm for all {family} entries; where it alone would "
+        "decide, it is widened to that of a test which lends no side the calm of another, and marked “own noise”. "
+        "Hatched entries are undecided, which is not evidence that there is no difference.",
         f"{scope}.",
     ]
 
@@ -153,17 +158,13 @@ def cell_view(part: Slice, cell: Cell, span: float) -> CellView:
     count = part.of(cell) + searches
     mark = "†" if cell.diverged else ""
     if cell.value is None:
-        return CellView("empty", "", "", "", count, cell.reason or cell.verdict, cell.words, mark)
+        return CellView("empty", "", "", "", count, "", cell.reason or cell.verdict, cell.words, mark)
     fill = colours.diverging(part.gain(cell.value) / span, decided=cell.decided)
     style = f"background-color:{fill};color:{colours.ink_on(fill) if cell.decided else '#57606a'}"
-    interval = (
-        ""
-        if cell.low is None or cell.high is None
-        else f"{signed(cell.low, part.unit)} to {signed(cell.high, part.unit)}"
-    )
+    interval = between(*cell.interval, part.unit) if cell.interval else ""
     reason = "" if interval else cell.reason or "no interval"
     kind = "decided" if cell.decided else "undecided"
-    return CellView(kind, style, signed(cell.value, part.unit), interval, count, reason, cell.words, mark)
+    return CellView(kind, style, signed(cell.value, part.unit), interval, count, cell.basis, reason, cell.words, mark)
 
 
 def footnotes(comparison: Comparison, part: Slice) -> list[str]:

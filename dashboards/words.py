@@ -18,6 +18,13 @@ def signed(value: float | None, unit: str = PERCENT) -> str:
     return ("0.0" if text in ("+0.0", "-0.0") else text).replace("-", "−")
 
 
+def between(low: float, high: float, unit: str = PERCENT) -> str:
+    """An interval as ``−2.0 to +3.1``; ends beyond what a difference of shares can be as ``< −100`` and ``> +100``."""
+    if unit != PERCENT:
+        return f"{signed(low, unit)} to {signed(high, unit)}"
+    return f"{'< −100' if low < -100 else signed(low)} to {'> +100' if high > 100 else signed(high)}"
+
+
 def percent(value: float | None) -> str:
     return "not known" if value is None else f"{100 * value:.1f} %"
 

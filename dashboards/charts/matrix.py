@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from dashboards import colours
 from dashboards.charts.style import STYLE
 from dashboards.queries import Comparison, Slice
-from dashboards.words import PERCENT, signed
+from dashboards.words import PERCENT, between, signed
 
 
 def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
@@ -40,7 +40,7 @@ def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
                 x + 0.5, -0.12, info.name, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
             )
         unit = "percentage points" if part.unit == PERCENT else part.unit
-        subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided, hatched: undecided"
+        subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided, hatched: undecided, by the interval shown"
         if any(cell.diverged for cell in part.matrix.cells):
             subtitle += "; †: some runs diverged"
         axes.text(0, high + 0.42, subtitle, color=colours.MUTED, fontsize=8)
@@ -64,10 +64,12 @@ def _matrix_cell(axes: Axes, x: float, y: float, part: Slice, row: str, column: 
         axes.add_patch(Rectangle(**box, facecolor="none", edgecolor="#3b434c", linewidth=1.1))
     weight = "bold" if cell.decided else "normal"
     value = signed(cell.value, part.unit) + ("†" if cell.diverged else "")
-    axes.text(x + 0.5, y + 0.40, value, ha="center", va="center", fontsize=9, weight=weight, color=ink)
-    if cell.low is not None and cell.high is not None:
-        interval = f"{signed(cell.low, part.unit)} to {signed(cell.high, part.unit)}"
-        axes.text(x + 0.5, y + 0.76, interval, ha="center", va="center", fontsize=5.8, color=ink)
+    middle, below = (0.33, 0.63) if cell.basis else (0.40, 0.76)
+    axes.text(x + 0.5, y + middle, value, ha="center", va="center", fontsize=9, weight=weight, color=ink)
+    if cell.interval is not None:
+        words = between(*cell.interval, part.unit)
+        axes.text(x + 0.5, y + below, words, ha="center", va="center", fontsize=5.8, color=ink)
+    axes.text(x + 0.5, y + 0.84, cell.basis, ha="center", va="center", fontsize=5.2, style="italic", color=ink)
 
 
 def wrapped(words: str, width: int, lines: int) -> str:

@@ -9,7 +9,7 @@ from dashboards.charts.own import MARKS, Place, own_figure
 from dashboards.queries import Comparison
 from dashboards.sheet import Entry, Picture, Section, Table
 from dashboards.transfer import GAIN, RANDOM, Additions, BestFixed, in_points
-from dashboards.words import counted, listed, p_words, plain, signed
+from dashboards.words import between, counted, listed, p_words, plain, signed
 from sweeps.analysis.linear import Linear
 from sweeps.analysis.seed_spread import SeedSpread
 from sweeps.analysis.steps_to_accuracy import Speed
@@ -71,7 +71,8 @@ def _specific(comparison: Comparison, found: Additions) -> Section:
         "Own row against the other rows of the column, percentage points",
         name="specificity",
     )
-    key = "blue: the row made for the column, filled where decided, with its interval · grey: the other rows, bar: mean"
+    key = "blue: the row made for the column, filled where decided, with its uncorrected interval"
+    key += " · grey: the other rows, bar: mean"
     present = [arm for arm in (GAIN, RANDOM) if arm in comparison.controls]
     key += "".join(f" · {shape}: {arm}" for arm, shape in ((GAIN, "diamond"), (RANDOM, "square")) if arm in present)
     picture = Picture("own", lambda: own_figure(_places(comparison, found)), "Own row among the others, by column", key)
@@ -161,12 +162,9 @@ def _over_time(comparison: Comparison) -> Section:
             if cell.value is None:
                 entries.append(Entry(cell.verdict, cell.reason or "", kind="empty"))
                 continue
-            interval = "" if cell.low is None or cell.high is None else f"{signed(cell.low)} to {signed(cell.high)}"
-            entries.append(
-                Entry(
-                    signed(cell.value), interval or cell.reason or "", kind="decided" if cell.decided else "undecided"
-                )
-            )
+            below = between(*cell.interval) if cell.interval else cell.reason or ""
+            kind = "decided" if cell.decided else "undecided"
+            entries.append(Entry(signed(cell.value), "\n".join(w for w in (below, cell.basis) if w), kind=kind))
         rows.append((column, *entries))
     names = [part.name.partition(",")[0] for part in parts]
     table = Table(

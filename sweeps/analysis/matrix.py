@@ -28,6 +28,7 @@ class Cell:
         p_adjusted: after Holm over the family.
         p_guard: family-wise p once a noisier baseline or arm counts with its own noise; taken only where
             Holm decides, and the cell is decided only if both are below alpha.
+        df_guard: degrees of freedom of that noise: two searches leave little more than one.
         sigma: noise the decision rests on: "pooled" over the column, or "own" where the guard is stricter.
         diverged: diverged runs among ``n``.
         survivors: ``value`` over the runs that did not diverge (footnote only, biased upwards).
@@ -51,6 +52,7 @@ class Cell:
     p: float | None = None
     p_adjusted: float | None = None
     p_guard: float | None = None
+    df_guard: float | None = None
     sigma: str = "pooled"
     diverged: int = 0
     survivors: float | None = None
@@ -63,13 +65,34 @@ class Cell:
         return self.verdict in ("better", "worse")
 
     @property
+    def tested(self) -> bool:
+        """Whether a test stands behind the verdict; a number with gaps behind it has an interval and no test."""
+        return self.family_low is not None and self.family_high is not None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval to show: the one that decides, else the cell's own; None without either."""
+        if self.family_low is not None and self.family_high is not None:
+            return self.family_low, self.family_high
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def basis(self) -> str:
+        """A few words where `interval` is not the planned one with the column's noise; "" where it is."""
+        if self.sigma == "own" and self.df_guard is not None:
+            return f"own noise: {self.df_guard:.2g} df"
+        return "" if self.interval is None or self.tested or self.verdict == "baseline" else "not tested"
+
+    @property
     def words(self) -> str:
-        """The verdict as a sentence naming effect, interval, test, n, df and sigma."""
+        """The verdict as a sentence naming effect, intervals, test, n, df and sigma."""
         if self.value is None or self.verdict == "baseline":
             return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
         text = f"{self.verdict}: {self.value:+.1f} pp"
-        if self.low is not None and self.high is not None:
-            text += f" [{self.low:+.1f}, {self.high:+.1f}]"
+        if self.interval is not None:
+            text += f" [{self.interval[0]:+.1f}, {self.interval[1]:+.1f}]"
+        if self.tested and self.low is not None and self.high is not None:
+            text += f" (uncorrected [{self.low:+.1f}, {self.high:+.1f}])"
         text += f", n = {self.n} v {self.n_baseline}"
         if self.searches:
             text += f" in {self.searches} search{'es' if self.searches > 1 else ''}"
@@ -79,6 +102,7 @@ class Cell:
             text += f", Holm p = {self.p_adjusted:.2g}"
         if self.p_guard is not None:
             text += f", with its own noise p = {self.p_guard:.2g}"
+            text += "" if self.df_guard is None else f" at {self.df_guard:.1f} df"
         if self.reason:
             text += f"; {self.reason}"
         if self.diverged:

@@ -180,6 +180,7 @@ def _decide(
             cell,
             p_adjusted=p,
             p_guard=None if guard is None else guard.p,
+            df_guard=None if guard is None else guard.df,
             sigma="own" if guard is not None and guard.p > p else "pooled",
             family_low=cell.value - half,
             family_high=cell.value + half,
@@ -189,10 +190,11 @@ def _decide(
 
 @dataclass(frozen=True)
 class _Guard:
-    """Family-wise p under the default rule of `compare`, and the half-width that goes with it in points."""
+    """Family-wise p under the default rule of `compare`, the half-width that goes with it in points, and its df."""
 
     p: float
     half: float
+    df: float | None = None
 
 
 def _guards(
@@ -210,6 +212,7 @@ def _guards(
         row: _Guard(
             min(1.0, columns * p),
             POINTS * errors[row] * critical_value(alpha / columns, variance.df, loadings),
+            variance.df,
         )
         for (row, variance), p in zip(tested.items(), found, strict=True)
     }

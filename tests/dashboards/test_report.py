@@ -17,6 +17,7 @@ import pytest
 
 from dashboards.report import report_content, write_report
 from dashboards.sheet_files import Written
+from dashboards.words import between
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
 from sweeps.tables import read_parquet
@@ -240,3 +241,30 @@ def test_the_whole_curve_is_a_slice_and_the_matrix_is_latex(report: Written) -> 
     assert r"\textbf{" in tex
     table = read_parquet(report.file("contrasts.parquet"))
     assert table.num_rows == len(report.content["contrasts"])
+
+
+def test_every_file_shows_the_interval_that_decides(report: Written) -> None:
+    """Two searches that disagree are far from zero by the column's noise and undecided by their own."""
+    cells = [c for part in (report.content, *report.content["other_slices"]) for c in part["cells"]]
+    tested = [c for c in cells if c["p"] is not None]
+    assert {c["decided"] for c in tested} == {True, False}
+    for cell in tested:
+        low, high = cell["interval"]
+        assert cell["decided"] == (low > 0 or high < 0)
+        alone = cell["interval_uncorrected"]
+        assert low <= alone[0] < alone[1] <= high
+    rows = list(csv.DictReader(io.StringIO(report.file("cells.csv").read_text())))
+    table = read_parquet(report.file("cells.parquet")).to_pylist()
+    for cell, row, record in zip(cells, rows, table, strict=True):
+        if cell["interval"] is not None:
+            assert [float(row["low"]), float(row["high"])] == cell["interval"] == [record["low"], record["high"]]
+            assert [float(row[f"uncorrected_{end}"]) for end in ("low", "high")] == cell["interval_uncorrected"]
+    own = [c for c in report.content["cells"] if c["sigma"] == "own"]
+    assert own
+    page = Page(report.page.read_text())
+    tex = report.file("matrix.tex").read_text().replace("$-$", "−")
+    for cell in own:
+        text = next(t for t in page.cells if between(*cell["interval"]) in t)
+        assert f"own noise: {cell['df_guard']:.2g} df" in text
+        assert between(*cell["interval"]).replace("<", "$<$").replace(">", "$>$") + "*" in tex
+    assert "so its interval rests on its own noise alone" in report.page.read_text()

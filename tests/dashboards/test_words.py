@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboards.colours import diverging, ink_on
-from dashboards.words import OWN, hours, level_words, percent, signed
+from dashboards.words import OWN, between, hours, level_words, percent, signed
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,13 @@ def test_signed_points(value: float | None, expected: str) -> None:
 
 def test_own_units_keep_three_digits() -> None:
     assert signed(-0.01234, OWN) == "−0.0123"
+
+
+def test_an_interval_wider_than_a_difference_can_be_says_so() -> None:
+    assert between(-2.0, 3.14) == "−2.0 to +3.1"
+    assert between(-1382.1, 99.9) == "< −100 to +99.9"
+    assert between(-100.1, 1303.5) == "< −100 to > +100"
+    assert between(-1382.1, 1303.5, OWN) == "−1.38e+03 to +1.3e+03"
 
 
 def test_small_words() -> None:
