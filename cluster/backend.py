@@ -30,8 +30,24 @@ class PermanentError(ClusterError):
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What a job is expected to need, as measured on earlier ones; a backend may go by it where nobody named a limit.
+
+    Attributes:
+        minutes: time limit that what is left fits into, with room to spare.
+        least_minutes: from its start to a first checkpoint that is saved; a limit below that brings nothing.
+        lead_s: how long before its limit it must be warned to save and leave; None: no save was measured.
+    """
+
+    minutes: int
+    least_minutes: int
+    lead_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
-    """What one job asks for. ``minutes`` None: the site's default limit. ``extra``: passed through untouched."""
+    """What one job asks for. ``minutes`` None: the site's default limit. ``extra``: passed through untouched.
+    ``needs``: None where nothing was measured. ``processes``: on each node, which share its ``cpus`` and ``gpus``."""
 
     cpus: int = 1
     gpus: int = 0
@@ -39,6 +55,20 @@ class Resources:
     nodes: int = 1
     minutes: int | None = None
     extra: tuple[tuple[str, str], ...] = ()
+    needs: Needs | None = None
+    processes: int | None = None
+
+    @property
+    def ranks_a_node(self) -> int:
+        """Processes on each node: said outright, else one a GPU in jobs of several nodes, else one."""
+        if self.processes is not None:
+            return self.processes
+        return max(1, self.gpus) if self.nodes > 1 else 1
+
+    @property
+    def ranks(self) -> int:
+        """Processes of the job."""
+        return self.nodes * self.ranks_a_node
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,11 +97,12 @@ class SlurmBackend:
             self.profile,
             look_up=self._array_job,
             render=render,
-            left_minutes=Calendar(self.commands, clock).left_minutes,
+            left_minutes=self._calendar.left_minutes,
             clock=wall,
             steady=clock,
         )
         self._deadlines: dict[JobHandle, float] = {}
+        self._calendar = Calendar(self.commands, clock)
         self._releases: dict[JobHandle, int] = {}
         self._accepted = 0
         """Jobs handed over since the queue was last looked at."""
@@ -112,6 +113,8 @@ class SlurmBackend:
         return self.watcher.notices
 
     def exclude(self, nodes: Iterable[str]) -> None:
+        self.limit_of = self._submitter.limit_of
+        """Resources -> the time limit and the warning that such a job would be submitted with now."""
         """Later jobs avoid these nodes."""
         self._submitter.exclude = frozenset(nodes)
 
@@ -220,6 +223,7 @@ class SlurmBackend:
             if self.commands.orders.take() and self.commands("scontrol", "release", handle.id).ok:
                 self._releases[handle] = tries + 1
             said = f"{why.words}; released {self._releases.get(handle, 0)} times"
+        reports = {handle: self._calendar.explain(report) for handle, report in reports.items()}
             return JobReport(JobState.QUEUED, row.word, reason=said, details={"slurm_reason": row.reason})
         if not self.commands.orders.take() or not self._scancel(row.name, [handle]):
             return JobReport(JobState.QUEUED, row.word, reason=why.words, details={"slurm_reason": row.reason})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cluster.fake_slurm.engine import Engine
 from cluster.fake_slurm.jobs import LIVE, Job, end_job, known, name_of, select, spec_of
-from cluster.fake_slurm.options import Refusal, duration, seconds
+from cluster.fake_slurm.options import Refusal, duration, minutes, seconds
 from cluster.fake_slurm.store import stamp
 
 
@@ -43,10 +43,20 @@ def scontrol(engine: Engine, words: Sequence[str]) -> int:
                     reason = f" Reason={node['reason']}" if node["reason"] else ""
                     print(f"NodeName={name} State={state} CPUTot={node['cpus']} RealMemory={node['mem']}{reason}")
         case ["show", "partition" | "partitions", *_]:
-            for name, mode in engine.state["config"]["Partitions"].items():
-                print(f"PartitionName={name} MaxTime=UNLIMITED GraceTime=0 PreemptMode={mode} State=UP TotalNodes=1")
+            config = engine.state["config"]
+            first = next(iter(config["Partitions"]))
+            for name, mode in config["Partitions"].items():
+                times = f"Default={'YES' if name == first else 'NO'} DefaultTime={minutes(config['DefaultTime'])}"
+                times += f" MaxTime={minutes(config['MaxTime'])}"
+                print(f"PartitionName={name} {times} GraceTime=0 PreemptMode={mode} State=UP TotalNodes=1")
         case ["show", "reservation" | "reservations", *_]:
-            print("No reservations in the system")
+            for name, (start, end) in engine.state["config"]["Maintenance"].items():
+                print(
+                    f"ReservationName={name} StartTime={stamp(start)} EndTime={stamp(end)} "
+                    f"Nodes=ALL Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES State=INACTIVE"
+                )
+            if not engine.state["config"]["Maintenance"]:
+                print("No reservations in the system")
         case [("requeue" | "requeuehold" | "hold" | "uhold" | "release") as verb, *ids]:
             for job in [job for one in ",".join(ids).split(",") for job in _some(engine, one)]:
                 _order(engine, verb, job)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.fake_slurm import processes
-from cluster.fake_slurm.jobs import Job, State, again, end_job, name_of, spec_of
+from cluster.fake_slurm.jobs import Job, State, again, end_job, late, name_of, spec_of
 from cluster.fake_slurm.options import duration, seconds
 from cluster.fake_slurm.store import Store, now
 
@@ -118,6 +118,8 @@ class Engine:
                 job["reason"] = "BeginTime"
             elif (blocked := self._blocked(spec)) is not None:
                 job["reason"] = blocked
+            elif (why := late(self.state, spec, moment)) is not None:
+                job["reason"] = why
             elif spec["throttle"] and running.get(job["array"], 0) >= spec["throttle"]:
                 job["reason"] = "JobArrayTaskLimit"
             elif (nodes := self._place(spec, free)) is None:

@@ -6,6 +6,7 @@ import os
 from itertools import pairwise
 from typing import Any
 
+from cluster.fake_slurm.options import seconds
 from cluster.fake_slurm.store import now
 
 State = dict[str, Any]
@@ -168,3 +169,15 @@ def again(state: State, job: Job, word: str, *, wait: bool = True, held: str = "
         kill_at=None,
         warned=False,
     )
+
+
+def late(state: State, spec: State, moment: float) -> str | None:
+    """Why a job's time limit keeps it from starting now: longer than its partition's, or into a maintenance."""
+    config = state["config"]
+    limit = seconds(str(spec["options"].get("time", config["DefaultTime"]))) or None
+    if config["MaxTime"] is not None and (limit is None or limit > 60 * config["MaxTime"]):
+        return "PartitionTimeLimit"
+    for start, end in config["Maintenance"].values():
+        if moment < end and (limit is None or moment + limit > start):
+            return "ReqNodeNotAvail, Reserved for maintenance"
+    return None

@@ -118,6 +118,14 @@ def duration(total: float | None) -> str:
     return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"
 
 
+def minutes(limit: float | None) -> str:
+    """A time limit as scontrol prints that of a partition: ``1-02:30:00``, ``UNLIMITED``."""
+    if limit is None:
+        return "UNLIMITED"
+    days, rest = divmod(int(limit * 60), 86400)
+    return (f"{days}-" if days else "") + f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
 def gpus_of(options: dict[str, Any]) -> int:
     """GPUs a node, from whichever option names them."""
     text = str(options.get("gpus-per-node") or options.get("gpus") or "")

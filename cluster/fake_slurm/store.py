@@ -25,6 +25,8 @@ CONFIG: dict[str, Any] = {
     "MaxSubmit": None,
     "Partitions": {"gpu": "OFF", "preempt": "REQUEUE", "scavenge": "CANCEL"},
     "DefaultTime": 60,
+    "MaxTime": None,
+    "Maintenance": {},
 }
 SWITCHES: dict[str, Any] = {
     "accounting_off": False,

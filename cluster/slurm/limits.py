@@ -6,10 +6,11 @@ import getpass
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from cluster.slurm.commands import Answer, Commands
-from cluster.slurm.parse import config_values
+from cluster.slurm.parse import config_values, key_values
 
 MOST_QUEUED = 8000
 """Records of ours that the controller is ever asked to keep."""
@@ -62,6 +63,47 @@ def is_array_refusal(answer: Answer) -> bool:
     return "Invalid job array specification" in answer.err
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How long jobs may run in a partition (minutes; None: no limit, or nobody knows)."""
+
+    name: str = ""
+    most_minutes: int | None = None
+    default_minutes: int | None = None
+    """Of a job that names no limit; where the site sets none that is ``most_minutes``."""
+
+
+def minutes_of(text: str) -> int | None:
+    """Whole minutes of a duration as Slurm writes and reads it (``90``, ``1:30:00``, ``2-12``, ``7-00:00:00``);
+    None for ``UNLIMITED``, ``NONE``, ``0`` and what is no duration."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text.strip())
+    if found is None:
+        return None
+    days, first, second, third = (None if part is None else int(part) for part in found.groups())
+    if days is not None:
+        total = days * 1440 + (first or 0) * 60 + (second or 0) + bool(third)
+    elif third is not None:
+        total = (first or 0) * 60 + (second or 0) + bool(third)
+    else:
+        total = (first or 0) + bool(second)
+    return total or None
+
+
+def partitions(text: str) -> dict[str, Partition]:
+    """From ``scontrol -o show partition``; the site's default partition also under ``""``."""
+    found: dict[str, Partition] = {}
+    for line in text.splitlines():
+        values = key_values(line)
+        name = values.get("PartitionName")
+        if name is None:
+            continue
+        most = minutes_of(values.get("MaxTime", ""))
+        found[name] = Partition(name, most, minutes_of(values.get("DefaultTime", "")) or most)
+        if values.get("Default") == "YES" or "" not in found:
+            found[""] = found[name]
+    return found
+
+
 class Limits:
     """What is known of a site's sizes.
 
@@ -80,6 +122,7 @@ class Limits:
         self._clock = clock
         self._most = most_queued
         self._config: dict[str, str] | None = None
+        self._partitions: dict[str, Partition] | None = None
         self._submit: int | None = None
         self._asked_submit = False
         self._learned: tuple[int, float] | None = None
@@ -108,6 +151,20 @@ class Limits:
         """Whether the site keeps accounts; None where the controller does not say."""
         kind = self.config().get("AccountingStorageType")
         return None if kind is None else not kind.endswith("/none")
+
+    def partition(self, names: str | None) -> Partition:
+        """The partition a job asks for (None: the site's own choice; of several, ``a,b``, the strictest of each). Asked
+        once; knows nothing while the controller does not answer."""
+        if self._partitions is None and self._commands.orders.take():
+            answer = self._commands("scontrol", "-o", "show", "partition")
+            if answer.ok:
+                self._partitions = partitions(answer.out)
+        known = [found for name in (names or "").split(",") if (found := (self._partitions or {}).get(name.strip()))]
+        if not known:
+            return Partition()
+        most = [one.most_minutes for one in known if one.most_minutes is not None]
+        usual = [one.default_minutes for one in known if one.default_minutes is not None]
+        return Partition(names or known[0].name, min(most, default=None), min(usual, default=None))
 
     def submit_limit(self) -> int | None:
         """Jobs that the site lets this user queue, as far as accounting tells (associations and QOS); None: no limit

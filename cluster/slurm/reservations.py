@@ -4,11 +4,13 @@ run that is cut there goes on afterwards.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cluster.backend import JobReport, JobState
 from cluster.slurm.commands import Commands
 from cluster.slurm.parse import key_values
 
@@ -16,6 +18,8 @@ LOOK_EVERY_S = 600.0
 MARGIN_MINUTES = 5
 LEAST_MINUTES = 15
 """A limit shorter than this is not worth a start; the job then waits until the maintenance is over."""
+
+_RESERVED = re.compile(r"ReqNodeNotAvail|maint|^Reservation$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +44,6 @@ def maintenances(text: str) -> Iterator[Maintenance]:
         yield Maintenance(values.get("ReservationName", ""), start, values.get("EndTime", "?"))
 
 
-def fit(minutes: int | None, left: float | None) -> int | None:
-    """A time limit that ends before a maintenance that begins in ``left`` minutes; the wanted one where that is none,
-    too near, or far enough."""
-    if minutes is None or left is None:
-        return minutes
-    room = int(left) - MARGIN_MINUTES
-    return room if LEAST_MINUTES <= room < minutes else minutes
-
-
 class Calendar:
     """Minutes until the next maintenance, asked for now and then."""
 
@@ -56,7 +51,7 @@ class Calendar:
         self._commands = commands
         self._clock = clock
         self._asked: float | None = None
-        self._starts: list[datetime] = []
+        self._found: list[Maintenance] = []
 
     def left_minutes(self) -> float | None:
         """None: no maintenance is announced, or nobody answers."""
@@ -65,6 +60,24 @@ class Calendar:
             self._asked = now
             answer = self._commands("scontrol", "-o", "show", "reservation")
             if answer.ok:
-                self._starts = [found.start for found in maintenances(answer.out)]
-        left = [(start - datetime.now()).total_seconds() / 60 for start in self._starts]
-        return min((minutes for minutes in left if minutes > 0), default=None)
+                self._found = list(maintenances(answer.out))
+        found = self.next()
+        return None if found is None else (found.start - datetime.now()).total_seconds() / 60
+
+    def next(self) -> Maintenance | None:
+        """The next maintenance that was heard of; asks nobody."""
+        ahead = [found for found in self._found if found.start > datetime.now()]
+        return min(ahead, key=lambda found: found.start, default=None)
+
+    def explain(self, report: JobReport) -> JobReport:
+        """A waiting job's report; where Slurm keeps it back because of a maintenance, with that one's name and times,
+        and why its limit was not shortened to end before it."""
+        said = str(report.details.get("slurm_reason", ""))
+        if report.state is not JobState.QUEUED or not _RESERVED.search(said) or (ahead := self.next()) is None:
+            return report
+        times = f"{ahead.start:%Y-%m-%d %H:%M} to {ahead.end}"
+        words = (
+            f"its time limit reaches into the maintenance {ahead.name} ({times}) and was not shortened (a run's own "
+            f"limit never is, and a checkpoint interval must fit): waits until it is over"
+        )
+        return replace(report, reason=words)

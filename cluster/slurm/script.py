@@ -15,10 +15,10 @@ from typing import Any
 from cluster.backend import PermanentError, Resources
 from cluster.batch_file import BATCH_FILE
 from cluster.slurm.profile import OWNED, Profile, sbatch_options
+from cluster.slurm.time_limit import LEAD
 
 CHECKPOINTED = 75
 PORT_CLASH = 79
-LEAD = "lead_s"
 WARNING = "USR2"
 PREEMPTION_PATIENCE_S = 300
 
@@ -116,14 +116,6 @@ def own_options(directory: Path, first: int, count: int, lead_s: int) -> dict[st
         "requeue": True,
         "signal": f"B:{WARNING}@{lead_s}",
     }
-
-
-def lead(resources: Resources, profile: Profile) -> int:
-    """Seconds before the time limit at which the job is warned: what the run asks for (``extra: {lead_s: ...}``, from
-    measured saves), else the profile's; at most half of a short limit."""
-    minutes = resources.minutes if resources.minutes is not None else profile.minutes
-    wanted = int(dict(resources.extra).get(LEAD, profile.lead_s))
-    return wanted if not minutes else max(1, min(wanted, minutes * 30))
 
 
 def launcher(profile: Profile) -> list[str]:

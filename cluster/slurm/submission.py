@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.backend import LaunchRequest, PermanentError, TemporaryError
+from cluster.backend import LaunchRequest, PermanentError, Resources, TemporaryError
 from cluster.slurm import script
 from cluster.slurm.batches import array_name, comment_of
 from cluster.slurm.commands import Answer, Backoff, Commands
 from cluster.slurm.limits import Limits, Refused, is_array_refusal, limit_name, refused
 from cluster.slurm.profile import Profile
-from cluster.slurm.reservations import fit
+from cluster.slurm.time_limit import TimeLimit, time_limit
 
 QUIET_S = 30.0
 """After an unclear answer nothing is submitted again for so long: a slow controller shows by then what it took."""
@@ -180,6 +180,11 @@ class Submitter:
         path.write_text(self.text(directory, first, count, requests))
         return self._commands.order("sbatch", "--parsable", str(path))
 
+    def limit_of(self, resources: Resources) -> TimeLimit:
+        """The time limit and the lead that a job of these resources is submitted with now."""
+        names = dict(resources.extra).get("partition", self._profile.partition)
+        return time_limit(resources, self._profile, self._limits.partition(names), self._left_minutes())
+
     def text(self, directory: Path, first: int, count: int, requests: Sequence[LaunchRequest]) -> str:
         """The batch script of one array.
 
@@ -189,14 +194,16 @@ class Submitter:
         resources = requests[first].resources
         profile = self._profile
         asked = script.parameters(resources, profile)
-        if asked["time"] is not None:
-            asked["time"] = fit(asked["time"], self._left_minutes())
+        limit = self.limit_of(resources)
+        if limit.minutes is not None and "time" not in dict(resources.extra):
+            asked["time"] = limit.minutes
+            asked["additional_parameters"].pop("time", None)
         if self.exclude:
             own = [asked["exclude"]] if asked.get("exclude") else []
             asked["exclude"] = ",".join([*own, *sorted(self.exclude)])
         asked["job_name"] = array_name(directory.name, first)
         asked["comment"] = comment_of(directory)
-        owned = script.own_options(directory, first, count, script.lead(resources, profile))
+        owned = script.own_options(directory, first, count, limit.lead_s)
         asked["additional_parameters"] = {**asked["additional_parameters"], **owned}
         shell = script.body(directory, first, resources, profile, requests[first].env)
         try:

@@ -12,7 +12,6 @@ from cluster.fake_slurm.control import FakeSlurm
 from cluster.slurm.commands import Answer, Commands, run_command
 from cluster.slurm.probe import SiteFinding, filesystem, probe
 from cluster.slurm.profile import Profile
-from cluster.slurm.reservations import fit
 
 
 def found(findings: list[SiteFinding], text: str) -> SiteFinding:
@@ -81,14 +80,6 @@ def test_maintenance_shortens_what_may_be_asked_for(tmp_path: Path, slurm: FakeS
 
     findings = list(probe(tmp_path / "runs", Profile(), Commands(run=run)))
     assert "more than 5.0 h" in found(findings, "maintenance m1").advice
-
-
-@pytest.mark.parametrize(
-    ("minutes", "left", "fitted"),
-    [(600, None, 600), (None, 100, None), (600, 300.5, 295), (600, 19, 600), (100, 300, 100), (600, 20, 15)],
-)
-def test_limits_are_fitted_under_a_maintenance(minutes: int | None, left: float | None, fitted: int | None) -> None:
-    assert fit(minutes, left) == fitted
 
 
 def test_an_unwritable_workspace_is_an_error(tmp_path: Path, slurm: FakeSlurm) -> None:

@@ -112,15 +112,6 @@ def test_resources_of_a_run_pass_through(tmp_path: Path) -> None:
     assert (found["mem"], found["time"], found["cpus_per_task"]) == ("2000M", 30, 8)
 
 
-def test_the_lead_of_a_short_limit_is_half_of_it() -> None:
-    assert script.lead(Resources(minutes=1), Profile()) == 30
-    assert script.lead(Resources(minutes=60), Profile()) == 120
-    assert script.lead(Resources(), Profile(lead_s=300)) == 300
-    asked = Resources(minutes=600, extra=(("lead_s", "900"),))
-    assert script.lead(asked, Profile()) == 900
-    assert script.parameters(asked, Profile())["additional_parameters"] == {}
-
-
 def test_jobs_of_several_nodes_start_one_process_a_gpu() -> None:
     resources = Resources(cpus=16, gpus=4, nodes=2)
     found = script.parameters(resources, Profile())
