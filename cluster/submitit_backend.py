@@ -91,6 +91,7 @@ class SlurmBackend:
             gone_after_s=gone_after_s,
             runaway_after_s=runaway_after_s,
         )
+        self._calendar = Calendar(self.commands, clock)
         self._submitter = Submitter(
             self.commands,
             self.limits,
@@ -101,8 +102,9 @@ class SlurmBackend:
             clock=wall,
             steady=clock,
         )
+        self.limit_of = self._submitter.limit_of
+        """Resources -> the time limit and the warning that such a job would be submitted with now."""
         self._deadlines: dict[JobHandle, float] = {}
-        self._calendar = Calendar(self.commands, clock)
         self._releases: dict[JobHandle, int] = {}
         self._accepted = 0
         """Jobs handed over since the queue was last looked at."""
@@ -113,8 +115,6 @@ class SlurmBackend:
         return self.watcher.notices
 
     def exclude(self, nodes: Iterable[str]) -> None:
-        self.limit_of = self._submitter.limit_of
-        """Resources -> the time limit and the warning that such a job would be submitted with now."""
         """Later jobs avoid these nodes."""
         self._submitter.exclude = frozenset(nodes)
 
@@ -208,6 +208,7 @@ class SlurmBackend:
         reports = self.watcher.look(handles)
         if self.watcher.looks > looks:
             self._accepted = 0
+        reports = {handle: self._calendar.explain(report) for handle, report in reports.items()}
         for handle in list(self.watcher.stuck):
             if handle in reports:
                 reports[handle] = self._free(handle)
@@ -223,7 +224,6 @@ class SlurmBackend:
             if self.commands.orders.take() and self.commands("scontrol", "release", handle.id).ok:
                 self._releases[handle] = tries + 1
             said = f"{why.words}; released {self._releases.get(handle, 0)} times"
-        reports = {handle: self._calendar.explain(report) for handle, report in reports.items()}
             return JobReport(JobState.QUEUED, row.word, reason=said, details={"slurm_reason": row.reason})
         if not self.commands.orders.take() or not self._scancel(row.name, [handle]):
             return JobReport(JobState.QUEUED, row.word, reason=why.words, details={"slurm_reason": row.reason})
