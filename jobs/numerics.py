@@ -20,18 +20,22 @@ to catch reads of memory that nobody wrote. Bits do not depend on it."""
 
 @contextmanager
 def reproducible(threads: int) -> Iterator[None]:
-    """Deterministic kernels, float32, ``threads`` threads; what was set before comes back afterwards."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
+    """Deterministic kernels, float32, ``threads`` threads; what was set before comes back afterwards.
+
+    The switch is ``set_deterministic_debug_mode``, not ``use_deterministic_algorithms``: that one also tells the
+    compiler, whose import takes as long as torch's own, and no pack is compiled.
+    """
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.get_default_dtype()
     filled = getattr(deterministic, _FILL)
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     torch.set_default_dtype(torch.float32)
     setattr(deterministic, _FILL, False)
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        torch.set_deterministic_debug_mode(before[1])
         torch.set_default_dtype(before[2])
         setattr(deterministic, _FILL, filled)
 

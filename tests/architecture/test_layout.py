@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -99,6 +100,29 @@ def test_no_file_is_named_after_a_library_it_imports() -> None:
 def test_tests_and_docker_are_no_packages() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
     assert not list((ROOT / "docker").rglob("*.py"))
+
+
+SLOW = ("torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "torch.onnx", "sympy", "scipy", "pandas")
+
+
+def test_a_worker_that_trains_imports_no_compiler(tmp_path: Path) -> None:
+    """Every pack is a process of its own: what it imports is paid for again and again. The compiler takes as long as
+    torch itself, and some of torch's functions import it behind the scenes."""
+    config = {"task": {"name": "memorize", "values": 16}, "model": {"width": 16}, "optimizer": {"lr": 0.01}}
+    config |= {"steps": 2, "evaluate": {"points": 1}, "search": {"members": 2}}
+    program = (
+        "import json, sys; from pathlib import Path\n"
+        "from jobs.attempt import carry_out\n"
+        "place = Path(sys.argv[1]); place.mkdir(parents=True)\n"
+        "member = {'run': 'r1', 'config': 0, 'seed': 1}\n"
+        "launch = {'pack': 'p1', 'attempt': 1, 'name': 'x', 'runner': 'search', 'root': '.', 'members': [member]}\n"
+        "(place / 'launch.json').write_text(json.dumps({**launch, 'configs': [json.loads(sys.argv[2])]}))\n"
+        "code = carry_out(place, {})\n"
+        f"print(code, [name for name in {SLOW!r} if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-P", "-c", program, str(tmp_path / "p1" / "a1"), json.dumps(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == "0 []\n", done.stdout + done.stderr
 
 
 HEAVY = ("numpy", "pyarrow", "torch", "mlflow", "ray", "submitit", "omegaconf", "scipy", "matplotlib", "pandas")
