@@ -15,9 +15,9 @@ from typing import Any
 
 from cluster.backend import JobHandle, JobReport, JobState, LaunchRequest, PermanentError, TemporaryError
 from cluster.slurm.batches import Batches, array_name
-from cluster.slurm.commands import Commands
+from cluster.slurm.commands import Answer, Commands
 from cluster.slurm.limits import Limits, Refused, refused
-from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, account_rows, queue_rows, split_id
+from cluster.slurm.parse import ACCOUNT_FIELDS, AccountRow, account_rows, queue_rows, split_id
 from cluster.slurm.profile import Profile, load_profile
 from cluster.slurm.reservations import Calendar
 from cluster.slurm.states import look_up, waiting
@@ -46,6 +46,17 @@ def render(folder: Path, parameters: dict[str, Any], shell: str, setup: Sequence
         warnings.simplefilter("ignore")
         executor.update_parameters(**parameters, setup=list(setup) or None)
     return executor._make_submission_file_text(shell, "")
+
+
+def _shown(command: str, answer: Answer) -> str:
+    """What a command printed.
+
+    Raises:
+        TemporaryError: it does not answer.
+    """
+    if not answer.ok:
+        raise TemporaryError(f"{command}: {answer.trouble}", 15.0)
+    return answer.out
 
 
 def _over(word: str) -> bool:
@@ -124,7 +135,8 @@ class SlurmBackend:
         Raises:
             TemporaryError: the controller does not answer.
         """
-        return frozenset(self._look("sinfo", "-h", "-N", "-o", "%N").split())
+        self._afford("machines", 1)
+        return frozenset(_shown("sinfo", self.commands("sinfo", "-h", "-N", "-o", "%N")).split())
 
     # Submitting and finding
 
@@ -137,47 +149,51 @@ class SlurmBackend:
 
     def _array_job(self, name: str) -> str | None:
         """Id of the array that carries this name: the queue's word, then accounting's."""
-        answer = self._look("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-n", name, "-o", QUEUE_FIELDS)
-        for row in queue_rows(answer):
-            if row.name == name:
-                return split_id(row.id)[0]
-        if not self.watcher.accounting:
-            return None
-        since = self.watcher.since()
-        answer = self._look("sacct", "-n", "-P", "-X", "-D", "-S", since, "--name", name, "-o", ACCOUNT_FIELDS)
-        for row in account_rows(answer):
-            if row.name == name and _over(row.word):
-                return split_id(row.id)[0]
-        return None
+        recent = self.watcher.recent()
+        accounting = self.watcher.accounting
+        self._afford("submit", (recent is None) + accounting)
+        queue = _shown("squeue", recent or self.watcher.queue())
+        found = next((split_id(row.id)[0] for row in queue_rows(queue) if row.name == name), None)
+        if not accounting:
+            return found
+        if found is not None:
+            self.commands.looks.give_back()
+            return found
+        accounts = self._accounts("-X", "-D", "--name", name)
+        return next((split_id(row.id)[0] for row in accounts if row.name == name and _over(row.word)), None)
 
-    def _look(self, *argv: str) -> str:
-        """Output of a command that shows something.
+    def _afford(self, who: str, calls: int) -> None:
+        """Calls that show something, all or none: the queue is not asked where accounting would not have its turn.
 
         Raises:
-            TemporaryError: it does not answer, or was asked often enough.
+            TemporaryError: asked often enough.
         """
-        if not self.commands.looks.take():
-            raise TemporaryError(
-                "enough looks at the scheduler for this minute", max(1.0, self.commands.looks.wait_s())
-            )
-        answer = self.commands(*argv)
-        if answer.ok:
-            return answer.out
-        if argv[0] == "sacct" and "accounting storage is disabled" in answer.err:
+        looks = self.commands.looks
+        if calls and not looks.take(who, calls):
+            raise TemporaryError("enough looks at the scheduler for this minute", max(1.0, looks.wait_s(who, calls)))
+
+    def _accounts(self, *options: str) -> list[AccountRow]:
+        """Rows of sacct since our first batch; none where this site keeps no accounts.
+
+        Raises:
+            TemporaryError: it does not answer.
+        """
+        answer = self.commands("sacct", "-n", "-P", "-S", self.watcher.since(), *options, "-o", ACCOUNT_FIELDS)
+        if "accounting storage is disabled" in answer.err and not answer.ok:
             self.watcher.accounting = False
-            return ""
-        raise TemporaryError(f"{argv[0]}: {answer.trouble}", 15.0)
+            return []
+        return account_rows(_shown("sacct", answer))
 
     def find(self, names: Sequence[str]) -> dict[str, JobHandle]:
         wanted = set(names)
         if not wanted:
             return {}
-        answer = self._look("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS)
+        accounting = self.watcher.accounting
+        self._afford("find", 1 + accounting)
         found: dict[str, JobHandle] = {}
         live: set[str] = set()
-        for row in queue_rows(answer):
-            task = row.id.partition("_")[2]
-            name = self._batches.name_of(row.name, int(task), row.comment) if task else None
+        for row in queue_rows(_shown("squeue", self.watcher.queue())):
+            name = self._batches.name_of_row(row)
             if name not in wanted or name in live:
                 continue
             found[name] = JobHandle(self.name, row.id, name)
@@ -188,17 +204,16 @@ class SlurmBackend:
             for directory in self._batches.holders(wanted - found.keys())
             for array in read_arrays(directory)
         }
-        if arrays and self.watcher.accounting:
-            since = self.watcher.since()
-            text = self._look(
-                "sacct", "-n", "-P", "-X", "-S", since, "--name", ",".join(sorted(arrays)), "-o", ACCOUNT_FIELDS
-            )
-            for row in account_rows(text):
-                task = row.id.partition("_")[2]
-                name = self._batches.name_of(row.name, int(task), row.comment) if task else None
-                # What accounting calls running and the queue does not know is a row that nobody ended.
-                if name in wanted and name not in live and name not in found and _over(row.word):
-                    found[name] = JobHandle(self.name, row.id, name)
+        if not accounting:
+            return found
+        if not arrays:
+            self.commands.looks.give_back()
+            return found
+        for row in self._accounts("-X", "--name", ",".join(sorted(arrays))):
+            name = self._batches.name_of_row(row)
+            # What accounting calls running and the queue does not know is a row that nobody ended.
+            if name in wanted and name not in live and name not in found and _over(row.word):
+                found[name] = JobHandle(self.name, row.id, name)
         return found
 
     # Watching
@@ -252,7 +267,8 @@ class SlurmBackend:
 
     def _learn(self, handles: Sequence[JobHandle]) -> None:
         """Which arrays jobs belong to that we have not seen in the queue (those that are not there need no cancel)."""
-        rows = self.watcher.rows(self._look("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS))
+        self._afford("cancel", 1)
+        rows = self.watcher.rows(_shown("squeue", self.watcher.queue()))
         for handle in handles:
             row = rows.get((handle.id, handle.name))
             if row is not None:

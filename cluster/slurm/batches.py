@@ -16,6 +16,7 @@ from typing import Any
 
 from cluster.backend import JobHandle
 from cluster.batch_file import BATCH_FILE
+from cluster.slurm.parse import AccountRow, QueueRow
 
 PREFIX = "orc-"
 COMMENT = "orchestrate:"
@@ -91,6 +92,11 @@ class Batches:
             return None
         names, index = self._names[directory], split[1] + task
         return names[index] if index < len(names) else None
+
+    def name_of_row(self, row: QueueRow | AccountRow) -> str | None:
+        """Our name of the element that a row of squeue or sacct speaks of; None for what is none of ours."""
+        task = row.id.partition("_")[2]
+        return self.name_of(row.name, int(task), row.comment) if task else None
 
     def holders(self, names: Iterable[str]) -> set[Path]:
         """Directories of the batches that hold any of ``names``; looks at batches that were not met before."""

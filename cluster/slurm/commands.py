@@ -17,6 +17,9 @@ KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTER
 """Of the caller's ``SLURM_*``, ``SBATCH_*`` and ``SRUN_*`` only these reach a command or a job: they say which cluster,
 all others speak of a job or a terminal that we happen to be started from."""
 SCRUBBED = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SLURMD_")
+ORDERS = frozenset({"sbatch", "scancel", "scontrol"})
+PROMISE_S = 30.0
+"""Somebody who was refused a call and does not come back for so long after his time is not waited for."""
 TIMEOUTS_S: Mapping[str, float] = {"sbatch": 60.0, "squeue": 60.0, "sacct": 90.0, "scontrol": 30.0, "scancel": 60.0}
 
 
@@ -47,7 +50,8 @@ class Answer:
 
 
 class Bucket:
-    """At most ``per_minute`` takes a minute in the long run, and ``burst`` at once.
+    """At most ``per_minute`` takes a minute in the long run, and ``burst`` at once. Who was refused has his turn before
+    those who come more often: what he needs is kept for him for a while.
 
     Args:
         clock: seconds, monotonic.
@@ -59,24 +63,44 @@ class Bucket:
         self._clock = clock
         self._tokens = burst
         self._at = clock()
+        self._promised: dict[str, tuple[int, float]] = {}
+        """Who was refused -> how many he needs, and until when they are kept for him; the longest waiting first."""
 
     def _fill(self) -> None:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         self._at = now
+        self._promised = {who: kept for who, kept in self._promised.items() if now < kept[1]}
 
-    def take(self) -> bool:
-        """One token, if there is one."""
+    def _before(self, who: str) -> int:
+        """Tokens that are kept for others who have waited longer."""
+        before = 0
+        for name, (need, _) in self._promised.items():
+            if name == who:
+                break
+            before += need
+        return before
+
+    def take(self, who: str = "", count: int = 1) -> bool:
+        """``count`` tokens, all or none. ``who``: a name under which they are kept after a refusal, "" for none."""
         self._fill()
-        if self._tokens < 1.0:
+        if self._tokens - self._before(who) < count:
+            if who:  # a place in the line is kept, the time by which he must be back is not
+                until = self._clock() + 2 * self.wait_s(who, count) + PROMISE_S
+                self._promised[who] = (count, until)
             return False
-        self._tokens -= 1.0
+        self._promised.pop(who, None)
+        self._tokens -= count
         return True
 
-    def wait_s(self) -> float:
-        """Seconds until ``take`` succeeds."""
+    def give_back(self, count: int = 1) -> None:
+        """Tokens that were taken and turned out not to be needed."""
+        self._tokens = min(self._burst, self._tokens + count)
+
+    def wait_s(self, who: str = "", count: int = 1) -> float:
+        """Seconds until ``take`` succeeds, if nobody else takes."""
         self._fill()
-        return max(0.0, (1.0 - self._tokens) / self._rate)
+        return max(0.0, (count + self._before(who) - self._tokens) / self._rate)
 
 
 class Backoff:
@@ -170,10 +194,13 @@ class Commands:
         self._timeouts = timeouts_s
         self.calls: dict[str, int] = {}
         """Command -> how often it was called."""
+        self.orders_given = 0
+        """Calls that may have changed the queue."""
 
     def __call__(self, *argv: str) -> Answer:
         """Run a command now; the caller has taken a token."""
         self.calls[argv[0]] = self.calls.get(argv[0], 0) + 1
+        self.orders_given += argv[0] in ORDERS
         return self._run(argv, self._timeouts.get(argv[0], 60.0))
 
     def order(self, *argv: str) -> Answer:

@@ -26,6 +26,10 @@ FINAL_AFTER_S = 90.0
 """How long to wait for accounting's details about a job that the queue says is over."""
 MOST_IDS = 300
 """Ids of single elements in one sacct call; beyond that whole arrays are asked for."""
+SHARED_S = 5.0
+"""Two questions of one pass of the loop are so close that one answer of the queue serves both."""
+WATCH = "watch"
+"""Under this name the calls of a look are kept (``Bucket``)."""
 
 ENDED_OR_GONE = (JobState.ENDED, JobState.GONE)
 
@@ -75,6 +79,14 @@ class Watcher:
         self._tracks: dict[JobHandle, _Track] = {}
         self._backoff = Backoff(15.0, 300.0, clock)
         self._accounts_backoff = Backoff(15.0, 300.0, clock)
+        self._owed = False
+        """Accounting was to be asked at the last look, and there was no call left for it."""
+        self._paid = 0
+        """Calls that this look has taken beforehand and not made."""
+        self._read: tuple[float, int, Answer] | None = None
+        """When the queue was last read (also by how many orders had been given), and its answer, ..."""
+        self._used = True
+        """... and whether a look went by it; none does twice."""
         self.accounting = True
         self.notices: list[str] = []
         """What a person should read once (no accounting here)."""
@@ -90,8 +102,8 @@ class Watcher:
         tracks = {handle: self._tracks.setdefault(handle, _Track()) for handle in handles}
         self._tracks = tracks
         asked = [handle for handle, track in tracks.items() if not track.final]
-        if asked and not self._backoff.resting and self._commands.looks.take():
-            self._ask(asked)
+        if asked:
+            self._look(asked)
         return {handle: self._told(track) for handle, track in tracks.items()}
 
     def mark_cancelled(self, handle: JobHandle) -> None:
@@ -112,8 +124,19 @@ class Watcher:
 
     # Asking
 
-    def _ask(self, handles: Sequence[JobHandle]) -> None:
-        answer = self.queue()
+    def _look(self, handles: Sequence[JobHandle]) -> None:
+        answer = None if self._used else self.recent()
+        # Passes may come faster than calls are allowed: where accounting is owed a question, no squeue takes its turn.
+        owed = self._owed and self.accounting and not self._accounts_backoff.resting
+        calls = (answer is None) + owed
+        if self._backoff.resting or (calls and not self._commands.looks.take(WATCH, calls)):
+            return
+        self._paid = int(owed)
+        self._ask(handles, answer or self.queue())
+        self._used = True
+        self._commands.looks.give_back(self._paid)
+
+    def _ask(self, handles: Sequence[JobHandle], answer: Answer) -> None:
         if not answer.ok:
             pause = self._backoff.failed()
             for handle in handles:
@@ -129,12 +152,24 @@ class Watcher:
             row = rows.get((handle.id, handle.name))
             if row is None or self._take_queue_row(handle, row):
                 unclear.append(handle)
+        self._owed = False
         if unclear:
             self._account(unclear, rows)
 
     def queue(self) -> Answer:
-        """One squeue about all jobs of the user."""
-        return self._commands("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS)
+        """One squeue about all jobs of the user. A look that follows at once goes by the same answer."""
+        answer = self._commands("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS)
+        self._read = (self._clock(), self._commands.orders_given, answer) if answer.ok else None
+        self._used = False
+        return answer
+
+    def recent(self) -> Answer | None:
+        """What the queue has told just now, in this pass of the loop, unless we have changed it since."""
+        if self._read is None:
+            return None
+        at, orders, answer = self._read
+        fresh = self._clock() - at < SHARED_S and orders == self._commands.orders_given
+        return answer if fresh else None
 
     def note(self, handle: JobHandle, row: QueueRow) -> None:
         """The queue has shown this row of a job."""
@@ -145,17 +180,13 @@ class Watcher:
         """(id, our name) -> row, for jobs of ours. A live row goes before an ended one of the same id."""
         found: dict[tuple[str, str], QueueRow] = {}
         for row in queue_rows(text):
-            name = self._our_name(row.id, row.name, row.comment)
+            name = self._batches.name_of_row(row)
             if name is None:
                 continue
             key = row.id, name
             if key not in found or look_up(found[key].word)[0] in ENDED_OR_GONE:
                 found[key] = row
         return found
-
-    def _our_name(self, id: str, array: str, comment: str) -> str | None:
-        _, _, task = id.partition("_")
-        return self._batches.name_of(array, int(task), comment) if task else None
 
     def _take_queue_row(self, handle: JobHandle, row: QueueRow) -> bool:
         """Note what squeue says. True: it is over, and accounting may know more."""
@@ -195,7 +226,9 @@ class Watcher:
             for handle in absent:
                 self._missing(handle, "the queue does not know it, and this site keeps no accounts")
             return
-        if self._accounts_backoff.resting or not self._commands.looks.take():
+        resting = self._accounts_backoff.resting
+        self._owed = not resting and not self._pay()  # then both have their turn at the next look
+        if resting or self._owed:
             for handle in absent:
                 self._unknown(handle, "not in the queue; accounting was not asked just now")
             return
@@ -208,7 +241,7 @@ class Watcher:
         self._accounts_backoff.succeeded()
         runs: dict[tuple[str, str], list[AccountRow]] = {}
         for row in account_rows(answer.out):
-            name = self._our_name(row.id, row.name, row.comment)
+            name = self._batches.name_of_row(row)
             if name is not None:
                 runs.setdefault((row.id, name), []).append(row)
         for handle in handles:
@@ -217,6 +250,13 @@ class Watcher:
                 self._take_account(handle, found, absent=(handle.id, handle.name) not in queue)
             elif (handle.id, handle.name) not in queue:
                 self._missing(handle, "neither the queue nor accounting knows it")
+
+    def _pay(self) -> bool:
+        """For one sacct."""
+        if self._paid:
+            self._paid -= 1
+            return True
+        return self._commands.looks.take()
 
     def _no_accounts(self, answer: Answer, absent: Iterable[JobHandle]) -> None:
         if "accounting storage is disabled" in answer.err:

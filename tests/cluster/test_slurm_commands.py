@@ -41,6 +41,34 @@ def test_four_looks_a_minute_in_the_long_run() -> None:
     assert bucket.wait_s() <= 15
 
 
+def test_who_was_refused_has_his_turn_before_those_who_come_more_often() -> None:
+    clock = Clock()
+    bucket = Bucket(4, 2, clock)
+    assert bucket.take("watch", 2)
+    took: list[str] = []
+    for _ in range(240):  # twenty minutes
+        clock.now += 5
+        for who, count in (("watch", 1), ("submit", 2)):
+            if bucket.take(who, count):
+                took.append(who)
+    assert 24 <= took.count("submit") <= 27
+    assert 24 <= took.count("watch") <= 28
+    assert "submit submit" not in " ".join(took)
+
+
+def test_a_turn_that_nobody_comes_for_lapses() -> None:
+    clock = Clock()
+    bucket = Bucket(4, 2, clock)
+    assert bucket.take("watch", 2)
+    assert not bucket.take("submit", 2)
+    assert bucket.wait_s("submit", 2) == 30
+    assert bucket.wait_s("watch") == 45
+    clock.now += 40
+    assert not bucket.take("watch")
+    clock.now += 60
+    assert bucket.take("watch")
+
+
 def test_backoff_grows_with_jitter_and_is_reset() -> None:
     clock = Clock()
     backoff = Backoff(10, 300, clock, random.Random(1))

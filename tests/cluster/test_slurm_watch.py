@@ -220,3 +220,40 @@ def test_jobs_that_wait_in_vain_are_found(desk: Desk) -> None:
     )
     desk.look()
     assert set(desk.watcher.stuck) == set(desk.handles[:2])
+
+
+@pytest.mark.parametrize("every_s", [1, 5, 20])
+def test_squeue_and_sacct_both_have_their_turn_however_fast_passes_come(tmp_path: Path, every_s: int) -> None:
+    desk = Desk(tmp_path, looks=4)
+    desk.shows(desk.row("[2-3]", "PENDING", "Priority", ""))
+    desk.accounts = Answer(0, desk.account(0, "RUNNING") + desk.account(1, "RUNNING"), "")
+    most = 0
+    for _ in range(1200 // every_s):  # twenty minutes; two jobs that only accounting may know how they ended
+        before = len(desk.argv)
+        desk.look(after=every_s)
+        most = max(most, len(desk.argv) - before)
+    asked = [argv[0] for argv in desk.argv]
+    assert most == 2, "one squeue and one sacct a pass"
+    assert len(asked) <= 82, "four calls a minute"
+    assert asked.count("squeue") >= 38
+    assert asked.count("sacct") >= 20, "none of them goes short"
+
+
+def test_where_accounting_is_not_needed_the_queue_has_all_the_calls(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, looks=4)
+    desk.shows(desk.row("[0-3]", "PENDING", "Priority", ""))
+    for _ in range(240):
+        desk.look(after=5)
+    assert {argv[0] for argv in desk.argv} == {"squeue"}
+    assert 79 <= len(desk.argv) <= 83
+
+
+def test_accounting_that_does_not_answer_takes_no_turn_from_the_queue(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, looks=4)
+    desk.shows()
+    desk.accounts = NO_DBD
+    for _ in range(240):
+        desk.look(after=5)
+    asked = [argv[0] for argv in desk.argv]
+    assert asked.count("sacct") < 12
+    assert asked.count("squeue") > 60
