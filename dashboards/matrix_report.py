@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from dashboards.accounts import accounts
 from dashboards.charts.curves import movement_figure, shapes_figure, training_figure
 from dashboards.charts.matrix import matrix_figure
 from dashboards.charts.style import inline, rendered
+from dashboards.classes import FIELDS as CLASSES
+from dashboards.classes import ClassScore, at_words, class_scores, class_sections
 from dashboards.latex import latex
 from dashboards.queries import Comparison, compare
 from dashboards.reports.transfer_quotes import quotes
@@ -30,7 +33,8 @@ def matrix_content(root: Path, sweep: str, runs: Columns, **asked: Any) -> dict[
     """The content of ``report.json`` without writing or drawing anything (``report --json``)."""
     comparison = compare(root, sweep, runs, **asked)
     content = export.report_json(sweep, comparison, accounts(runs), stability(comparison))
-    return content | added_json(comparison, additions(root, sweep, runs, comparison))
+    content |= added_json(comparison, additions(root, sweep, runs, comparison))
+    return content | classes_json(comparison, class_scores(root, sweep, runs, comparison))
 
 
 def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any) -> Written:
@@ -44,8 +48,11 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     counted, stable = accounts(runs), stability(comparison)
     records = export.flat_records(comparison)
     added = additions(root, sweep, runs, comparison)
+    classes = class_scores(root, sweep, runs, comparison)
     content = export.report_json(sweep, comparison, counted, stable) | added_json(comparison, added)
+    content |= classes_json(comparison, classes)
     below = sections(comparison, added) if added else []
+    below += [group] if (group := class_sections(comparison, classes)) else []
     span = page.colour_span(comparison)
     matrix = matrix_figure(comparison, comparison.primary, span)
     panels = training_panels(root, sweep, runs, comparison)
@@ -79,6 +86,10 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
     if added is not None:
         files["contrasts.csv"] = as_csv(contrast_records(added), list(CONTRASTS))
         files["contrasts.parquet"] = records_parquet(contrast_records(added), CONTRASTS)
+    if classes:
+        scores = [score.record for score in classes]
+        files["classes.csv"] = as_csv(scores, list(CLASSES))
+        files["classes.parquet"] = records_parquet(scores, CLASSES)
     said = quotes(comparison, added)
     more = {"quotes": said, "pictures": pictures, "below": below, "shown": shown, "files": sorted(files)}
     html = templates(**page.FILTERS).get_template("report.html").render(view | more)
@@ -86,6 +97,11 @@ def write_matrix(root: Path, sweep: str, runs: Columns, out: Path, **asked: Any)
         replace_file(out / name, data)
     replace_file(out / "index.html", html.encode())
     return Written(out / "index.html", tuple(out / name for name in files), content)
+
+
+def classes_json(comparison: Comparison, scores: Sequence[ClassScore]) -> dict[str, Any]:
+    """Scores by class, and where they were taken; an empty list where no run logged classes."""
+    return {"classes": [s.record for s in scores], "classes_taken": at_words(comparison)}
 
 
 def added_json(comparison: Comparison, added: Additions | None) -> dict[str, Any]:

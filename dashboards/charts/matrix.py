@@ -40,7 +40,8 @@ def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
                 x + 0.5, -0.12, info.name, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
             )
         unit = "percentage points" if part.unit == PERCENT else part.unit
-        subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; bold: decided, hatched: undecided, by the interval shown"
+        subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; by the interval shown, "
+        subtitle += "bold: decided, hatched: undecided"
         if any(cell.diverged for cell in part.matrix.cells):
             subtitle += "; †: some runs diverged"
         axes.text(0, high + 0.42, subtitle, color=colours.MUTED, fontsize=8)
