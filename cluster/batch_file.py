@@ -2,8 +2,8 @@
 
     {"batch": "<id>", "entries": {"0": {"name", "argv", "env", "cwd", "log", "record", "claim", "cpus", "gpus"}, ...}}
 
-The key of an entry is its array index. One entry is one attempt: all that the shim must know lies in it. Standard
-library only, because the shim reads it on every node.
+and "ranks" where the command is several processes. The key of an entry is its array index. One entry is one attempt:
+all that the shim must know lies in it. Standard library only, because the shim reads it on every node.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def batch_payload(batch: str, requests: Sequence[LaunchRequest], claims: Sequenc
                 "claim": claim,
                 "cpus": request.resources.cpus,
                 "gpus": request.resources.gpus,
+                **({"ranks": request.resources.ranks} if request.resources.ranks > 1 else {}),
             }
             for index, (request, claim) in enumerate(zip(requests, claims, strict=True))
         },

@@ -4,42 +4,38 @@ It looks its entry up, turns the scheduler's variables into neutral ones, runs t
 on and leaves how it ended. The command never meets a scheduler, and the shim never meets runs or facts: the entry is
 all it knows. Standard library only, few imports: it runs once per attempt on every node.
 
+A command of several processes (ranks) is started whole by one shim on this machine, and by a shim a process under a
+scheduler that starts them itself (``cluster.slurm.node``).
+
 The record (``exit.json``; the first one stands):
 
     {"job", "code", "signal", "forwarded": [signals passed on], "seconds", "max_rss_mb", "host", "time"}
 
 ``code`` is None where a signal ended the command, ``signal`` None otherwise. ``job`` is the token that the command saw
-in ``ORCHESTRATE_JOB``: ``<name>/<scheduler's id>/<restart count>``.
+in ``ORCHESTRATE_JOB``: ``<name>/<scheduler's id>/<restart count>``, the same for all ranks. Of several ranks the record
+says how many there were ("ranks"), and which one ("rank") it speaks of: the first to fail.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import resource
-import signal
 import socket
-import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cluster.backend import PermanentError
 from cluster.batch_file import read_entry
+from cluster.command import Command
 from cluster.process_id import own_token
+from cluster.ranks import explained, local_environments
 
-PASSED_ON = (signal.SIGTERM, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP)
-UNBLOCKS = "ORCHESTRATE_SIGNALS_BLOCKED"
-"""Set to 1 in an entry's environment: the command unblocks TERM, INT and USR2 once its handlers stand. Until then they
-wait, so that a signal during its imports is not lost and does not kill it."""
-GRACE_S = 120.0
-"""After a TERM the command may checkpoint this long, then it is killed; a scheduler's own limit may be shorter."""
-
-_PR_SET_PDEATHSIG = 1
+WARNING = "USR2"
+"""The signal that asks a command to checkpoint and leave, on every backend; handed to it, so that it can compare."""
 
 
 def job_token(name: str, environ: Mapping[str, str]) -> str:
@@ -52,9 +48,17 @@ def job_token(name: str, environ: Mapping[str, str]) -> str:
     return f"{name}/{own_token()}/0"
 
 
-def neutral_environment(entry: Mapping[str, Any], environ: Mapping[str, str], token: str) -> dict[str, str]:
-    """The command's whole environment: the given one, torch's variables, thread limits, then the entry's own."""
-    threads = str(max(1, entry["cpus"]))
+def neutral_environment(
+    entry: Mapping[str, Any], environ: Mapping[str, str], token: str, rank: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """A process's whole environment: the given one, torch's variables, thread limits, then the entry's own.
+
+    Args:
+        rank: torch's variables of one of several processes.
+    """
+    rank = rank or {}
+    here = int({**entry["env"], **rank}.get("LOCAL_WORLD_SIZE", "1"))
+    threads = str(max(1, entry["cpus"] // here))
     return {
         **environ,
         "RANK": "0",
@@ -67,81 +71,11 @@ def neutral_environment(entry: Mapping[str, Any], environ: Mapping[str, str], to
         "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",
         **entry["env"],
+        **rank,
         "ORCHESTRATE_JOB": token,
         "ORCHESTRATE_NAME": entry["name"],
+        "ORCHESTRATE_WARNING": WARNING,
     }
-
-
-def _before_exec(parent: int, block: bool) -> Callable[[], None]:
-    """For the child: if the shim is killed, so is the command (Linux); nobody else would report its end or pass it a
-    signal. ``block``: see ``UNBLOCKS``."""
-    prctl = None
-    if sys.platform.startswith("linux"):
-        import ctypes
-
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def arrange() -> None:
-        if block:
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2))
-        if prctl is not None:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:  # it died before we asked
-                os._exit(128 + signal.SIGKILL)
-
-    return arrange
-
-
-class Command:
-    """The entry's command as our child, in a process group of its own."""
-
-    def __init__(self, entry: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        self.forwarded: list[int] = []
-        self._early: list[int] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        self._began = time.monotonic()
-        self._grace = float(entry.get("grace_s", GRACE_S))
-        for number in PASSED_ON:
-            signal.signal(number, self._pass_on)
-        signal.signal(signal.SIGALRM, self._kill)
-        self._process = subprocess.Popen(
-            entry["argv"],
-            cwd=entry["cwd"],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=_before_exec(os.getpid(), env.get(UNBLOCKS) == "1"),
-        )
-        for number in self._early:
-            self._process.send_signal(number)
-
-    def _pass_on(self, number: int, _frame: object) -> None:
-        self.forwarded.append(int(number))
-        if number == signal.SIGTERM:
-            signal.setitimer(signal.ITIMER_REAL, self._grace)
-        if self._process is None:
-            self._early.append(number)
-        else:
-            self._process.send_signal(number)
-
-    def _kill(self, _number: int, _frame: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-
-    def wait(self) -> dict[str, Any]:
-        """How it ended. What it left behind in its process group is ended too."""
-        assert self._process is not None
-        code = self._process.wait()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        return {
-            "code": code if code >= 0 else None,
-            "signal": -code if code < 0 else None,
-            "forwarded": self.forwarded,
-            "seconds": round(time.monotonic() - self._began, 3),
-            "max_rss_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
-        }
 
 
 def held_by_other(claim: str, token: str) -> bool:
@@ -178,10 +112,13 @@ def run_entry(entry: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     os.close(log)
     ended: dict[str, Any]
     try:
-        ended = Command(entry, neutral_environment(entry, environ, token)).wait()
+        ranks = local_environments(int(entry.get("ranks", 1)), environ)
+        ended = Command(entry, [neutral_environment(entry, environ, token, rank) for rank in ranks]).wait()
     except OSError as error:  # no such program, no such folder: as a shell would say it
         print(f"launch shim: cannot start {entry['argv'][0]}: {error}", file=sys.stderr, flush=True)
         ended = {"code": 127, "signal": None, "forwarded": [], "seconds": 0.0, "max_rss_mb": 0, "error": str(error)}
+    if "peers" in entry:
+        ended = explained(ended, entry["record"], int(entry["peers"]), token)
     if not held_by_other(entry["claim"], token):
         leave_record(Path(entry["record"]), {**ended, "job": token, "host": socket.gethostname(), "time": time.time()})
     return ended["code"] if ended["code"] is not None else 128 + ended["signal"]

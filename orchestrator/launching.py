@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster.backend import LaunchRequest, Resources
-from cluster.launch_shim import UNBLOCKS
+from cluster.backend import LaunchRequest, Needs, Resources
+from cluster.command import UNBLOCKS
 from jobs.attempt import CODE_VARIABLE
 from jobs.launch import Launch as LaunchFile
 from jobs.launch import Member, ResolvedInput, read_launch
@@ -102,7 +102,7 @@ def job_request(pack: str, view: AttemptView, board: Board, avoid: Sequence[str]
     )
 
 
-_RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "minutes")
+_RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "processes", "minutes")
 
 
 def resources_of(pack: DesiredPack, avoid: Sequence[str] = ()) -> Resources:
@@ -116,5 +116,6 @@ def resources_of(pack: DesiredPack, avoid: Sequence[str] = ()) -> Resources:
 
 
 def threads_of(pack: DesiredPack) -> int:
-    """Threads of its worker: said outright, else one a core."""
-    return int(pack.execution.get("threads", pack.resources.get("cpus", 1)))
+    """Threads of each of its processes: said outright, else one a core."""
+    resources = resources_of(pack)
+    return int(pack.execution.get("threads", max(1, resources.cpus // resources.ranks_a_node)))

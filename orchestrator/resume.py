@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cluster.slurm.script import processes
 from jobs.checkpoint import Checkpoint, newest_checkpoint
 from jobs.facts import Started, read_facts
 from jobs.workspace import Workspace
@@ -111,8 +110,7 @@ def judge(pack: DesiredPack, checkpoint: Checkpoint, started: Started | None) ->
 
 def world_size(pack: DesiredPack) -> int:
     """Processes that a pack's attempts are started with."""
-    resources = resources_of(pack)
-    return processes(resources) * resources.nodes
+    return resources_of(pack).ranks
 
 
 def _torch() -> str:

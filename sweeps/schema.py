@@ -131,6 +131,8 @@ class Resources(_Block):
     nodes: Annotated[int, Field(ge=1)] | None = None
     minutes: Annotated[int, Field(ge=1)] | None = None
     extra: dict[str, str] | None = None
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """On each node."""
 
 
 class Execution(_Block):

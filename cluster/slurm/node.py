@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cluster.ranks import own_devices, path_of
 from cluster.slurm.requeue import Attempt, Stop, last_attempt, moved_entry, read, take_over
 
 FOREIGN_MB = 1024
@@ -31,18 +32,21 @@ def prepare(entry: Mapping[str, Any], environ: Mapping[str, str], token: str) ->
     """
     rank = int(environ.get("SLURM_PROCID", "0"))
     if int(environ.get("SLURM_RESTART_COUNT", "0") or 0) > 0:
-        entry = take_over(entry, token) if rank == 0 else _follow(entry, environ)
-    env = rank_variables(environ)
+        entry = take_over(entry, token) if rank == 0 else _follow(entry, token)
+    ranks = int(entry.get("ranks", 1))
+    env = rank_variables(environ) if ranks > 1 else {}
     got = allocation(environ)
     if rank == 0:
-        _check(entry, got, token)
+        _check({**entry, "ranks_here": env.get("LOCAL_WORLD_SIZE", 1)}, got, token)
     changed = {**entry, "env": {**env, **entry["env"], "ORCHESTRATE_ALLOCATION": json.dumps(got, sort_keys=True)}}
+    if env:  # Slurm starts the ranks, a shim each
+        changed |= {"ranks": 1, "peers": ranks} if rank == 0 else {"ranks": 1}
     if rank:  # rank 0 alone claims and records; the others keep what they say apart
-        changed |= {name: f"{entry[name]}.rank{rank}" for name in ("log", "record")} | {"claim": ""}
+        changed |= {name: path_of(entry[name], rank) for name in ("log", "record")} | {"claim": ""}
     return changed
 
 
-def _follow(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def _follow(entry: Mapping[str, Any], token: str) -> dict[str, Any]:
     """What rank 0 of a restarted job goes on with."""
     if not entry["claim"]:
         return dict(entry)
@@ -51,8 +55,12 @@ def _follow(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, A
     while time.monotonic() < end:
         last = last_attempt(first)
         if last.closed is None:
-            return moved_entry(entry, first, last.path)
-        time.sleep(0.5)
+            # What an earlier start of this job claimed is still to be closed by rank 0, which then goes on elsewhere.
+            if last.claimed is None or last.claimed.get("job") == token:
+                return moved_entry(entry, first, last.path)
+        elif last.closed["outcome"] not in ("preempted", "lost"):
+            raise Stop(f"{last.path.name} is over ({last.closed['outcome']}); nothing is left to do here")
+        time.sleep(0.2)
     raise Stop("rank 0 did not go on")
 
 
@@ -74,23 +82,7 @@ def rank_variables(environ: Mapping[str, str]) -> dict[str, str]:
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         if name in environ:
             variables[name] = environ[name]
-    devices = environ.get("CUDA_VISIBLE_DEVICES")
-    if devices:
-        variables |= {"CUDA_VISIBLE_DEVICES": ",".join(share(devices.split(","), here, local)), "LOCAL_RANK": "0"}
-        variables["ORCHESTRATE_LOCAL_RANK"] = str(local)
-    return variables
-
-
-def share(devices: Sequence[str], processes: int, index: int) -> list[str]:
-    """The devices of process ``index`` of ``processes``: a slice of what was given, never more than that. With fewer
-    devices than processes, neighbours share one."""
-    if not devices:
-        return []
-    if processes >= len(devices):
-        return [devices[index * len(devices) // processes]]
-    each, rest = divmod(len(devices), processes)
-    begin = index * each + min(index, rest)
-    return list(devices[begin : begin + each + (index < rest)])
+    return variables | own_devices(environ, here, local)
 
 
 def allocation(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -143,8 +135,9 @@ def differences(entry: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
     cpus = int(entry.get("cpus", 1))
     if got["cpus_on_node"] and got["cpus_on_node"] < cpus:
         wrong.append(f"{got['cpus_on_node']} CPUs instead of {cpus}")
-    if got["affinity"] < min(cpus, got["machine_cpus"]):
-        wrong.append(f"bound to {got['affinity']} cores instead of {cpus}")
+    bound = max(1, cpus // int(entry.get("ranks_here", 1)))  # each process of the node is bound to its share
+    if got["affinity"] < min(bound, got["machine_cpus"]):
+        wrong.append(f"bound to {got['affinity']} cores instead of {bound}")
     if got["gpus"] < int(entry.get("gpus", 0)):
         wrong.append(f"{got['gpus']} GPUs ({got['devices'] or 'none'}) instead of {entry['gpus']}")
     return wrong

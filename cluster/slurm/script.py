@@ -20,6 +20,9 @@ from cluster.slurm.time_limit import LEAD
 CHECKPOINTED = 75
 PORT_CLASH = 79
 WARNING = "USR2"
+PEERS_S = 30
+"""Once a rank has ended, the others have so long to end too. Those that live notice by themselves that one is gone;
+this is for those that do not."""
 PREEMPTION_PATIENCE_S = 300
 
 _SHELL = """\
@@ -51,18 +54,13 @@ elif [ "$code" = {checkpointed} ] && [ -z "$asked" ]; then
 """
 
 
-def processes(resources: Resources) -> int:
-    """Processes a node: one a GPU in jobs of several nodes, else one."""
-    return max(1, resources.gpus) if resources.nodes > 1 else 1
-
-
 def parameters(resources: Resources, profile: Profile) -> dict[str, Any]:
     """submitit's parameters (``additional_parameters`` holds what it has no name for).
 
     Raises:
         PermanentError: ``resources.extra`` names an option that is ours to set.
     """
-    each = processes(resources)
+    each = resources.ranks_a_node
     found: dict[str, Any] = {
         "nodes": resources.nodes,
         "ntasks_per_node": each,
@@ -128,15 +126,16 @@ def command_line(directory: Path, first: int, resources: Resources, profile: Pro
     """The shell words that start the shim (of every process) for the element at hand."""
     words = [*launcher(profile), "-m", "cluster.launch_shim", str(directory / BATCH_FILE)]
     line = f'{shlex.join(words)} "$(({first} + SLURM_ARRAY_TASK_ID))"'
-    each = processes(resources)
-    if resources.nodes * each == 1:
+    each = resources.ranks_a_node
+    if resources.ranks == 1:
         return line
     step = [
         "srun",
-        f"--ntasks={resources.nodes * each}",
+        f"--ntasks={resources.ranks}",
         f"--ntasks-per-node={each}",
         f"--cpus-per-task={max(1, resources.cpus // each)}",
-        "--kill-on-bad-exit=1",
+        "--kill-on-bad-exit=0",  # ranks that leave with 75 leave in order; the first of them must not kill the others
+        f"--wait={PEERS_S}",
         *profile.srun,
     ]
     return f"{shlex.join(step)} {line}"
@@ -149,9 +148,9 @@ def body(directory: Path, first: int, resources: Resources, profile: Profile, en
         lines.append("umask 0027")
     if "PYTHONPATH" in env:  # the shim comes from the same snapshot as what it runs
         lines.append(f"export PYTHONPATH={shlex.quote(env['PYTHONPATH'])}")
-    steps = resources.nodes * processes(resources) > 1
+    steps = resources.ranks > 1
     if steps:
-        ask = shlex.join([*launcher(profile), "-m", "cluster.slurm.ports"])
+        ask = shlex.join([*launcher(profile), "-m", "cluster.ports"])
         lines.append('export MASTER_ADDR="${SLURMD_NODENAME:-$(hostname)}"')
         lines.append(f'MASTER_PORT="$({ask})" || exit {PORT_CLASH}; export MASTER_PORT')
     preempted = _PREEMPTED.format(checkpointed=CHECKPOINTED, patience=PREEMPTION_PATIENCE_S) if steps else ""

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from cluster.slurm import node, ports
+from cluster import ports, ranks
+from cluster.slurm import node
 from cluster.slurm.requeue import Stop
 from jobs.facts import read_closed
 from jobs.workspace import AttemptDir
@@ -30,7 +31,7 @@ from jobs.workspace import AttemptDir
 )
 def test_6_06_devices_are_shared_out_and_never_widened(devices: str, processes: int, shares: list[str]) -> None:
     given = devices.split(",")
-    assert [",".join(node.share(given, processes, index)) for index in range(processes)] == shares
+    assert [",".join(ranks.share(given, processes, index)) for index in range(processes)] == shares
 
 
 def test_6_11_one_device_stays_one_device() -> None:
@@ -70,7 +71,7 @@ def test_6_04_a_taken_port_is_passed_over() -> None:
 
 def test_6_05_ports_lie_outside_the_range_of_connections() -> None:
     low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    found = [int(subprocess.check_output([sys.executable, "-P", "-m", "cluster.slurm.ports"])) for _ in range(2)]
+    found = [int(subprocess.check_output([sys.executable, "-P", "-m", "cluster.ports"])) for _ in range(2)]
     found += [ports.free_port() for _ in range(20)]
     assert all(1024 < port < max(low, ports.FIRST + 1) for port in found)
     assert len(set(found)) > 15
@@ -142,8 +143,39 @@ def test_what_was_given_is_handed_on(tmp_path: Path) -> None:
 
 def test_other_ranks_keep_apart_what_they_say(tmp_path: Path) -> None:
     env = {"SLURM_JOB_ID": "5", "SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
-    prepared = node.prepare(entry(tmp_path), env, "t")
+    prepared = node.prepare(entry(tmp_path, ranks=2), env, "t")
+    assert prepared["ranks"] == 1, "Slurm starts the others"
     assert prepared["log"].endswith("log.txt.rank1")
     assert prepared["record"].endswith("exit.json.rank1")
     assert prepared["claim"] == ""
     assert prepared["env"]["RANK"] == "1"
+
+
+def test_the_first_rank_looks_for_what_the_others_left(tmp_path: Path) -> None:
+    env = {"SLURM_JOB_ID": "5", "SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    prepared = node.prepare(entry(tmp_path, ranks=2), env, "t")
+    assert (prepared["ranks"], prepared["peers"]) == (1, 2)
+
+
+def test_a_job_of_one_task_starts_its_ranks_by_itself(tmp_path: Path) -> None:
+    """And what surrounds a job of one process (an allocation of several tasks) makes no ranks of it."""
+    env = {"SLURM_JOB_ID": "5", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
+    assert node.prepare(entry(tmp_path, ranks=2), env, "t")["ranks"] == 2
+    alone = node.prepare(entry(tmp_path / "b"), {**env, "SLURM_NTASKS": "4"}, "t")
+    assert "RANK" not in alone["env"]
+
+
+def test_a_rank_of_a_restarted_job_waits_for_the_first_to_close_what_was_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt of the start before stays open until rank 0 has closed it: it is not ours to go on with."""
+    env = {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1", "SLURM_NTASKS": "2", "SLURM_PROCID": "1"}
+    given = entry(tmp_path, ranks=2)
+    before = AttemptDir(tmp_path / "p1" / "a1")
+    before.launch.write_text(json.dumps({"members": [{"run": "r1"}], "name": "orc-p1-a1", "attempt": 1}))
+    before.claimed.write_text(json.dumps({"job": "orc-p1-a1/5/0"}))
+    monkeypatch.setattr(node, "FOLLOW_S", 0.5)
+    with pytest.raises(Stop, match="rank 0 did not go on"):
+        node.prepare(given, env, "orc-p1-a1/5/1")
+    node.take_over(given, "orc-p1-a1/5/1")  # as rank 0's shim does
+    assert node.prepare(given, env, "orc-p1-a1/5/1")["log"] == str(tmp_path / "p1" / "a2" / "log.txt.rank1")

@@ -1,4 +1,4 @@
-"""``python -P -m cluster.slurm.ports``: print a port that is free on this host.
+"""``python -P -m cluster.ports``: print a port that is free on this host.
 
 The system is asked, nothing is computed from a job id, and the port lies outside the range from which the kernel gives
 ports to connections, so that nobody is given it by chance while we are about to use it.
