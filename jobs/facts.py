@@ -84,7 +84,7 @@ class Started(_Record):
     code: str = ""
     members: int
     threads: int
-    environment: dict[str, Any] = {}
+    environment: dict[str, Any] = Field(default_factory=dict)
 
 
 class Checkpointed(_Record):
@@ -110,8 +110,8 @@ class Finished(_Record):
     status: Literal["completed", "failed"]
     step: int
     seconds: float = 0.0
-    summary: dict[str, float | int | str | None] = {}
-    products: dict[str, Product] = {}
+    summary: dict[str, float | int | str | None] = Field(default_factory=dict)
+    products: dict[str, Product] = Field(default_factory=dict)
     failure: FailureClass | None = None
     message: str = ""
     exact: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Event(_Record):
     name: str
     message: str = ""
     step: int | None = None
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = Field(default_factory=dict)
 
 
 Fact = Annotated[Started | Checkpointed | Finished | Event, Field(discriminator="fact")]
@@ -153,7 +153,7 @@ class Closed(_Record):
     failure: FailureClass | None = None
     message: str = ""
     step: int | None = None
-    evidence: dict[str, Any] = {}
+    evidence: dict[str, Any] = Field(default_factory=dict)
     facts_bytes: int | None = None
     """Length of ``facts.jsonl`` when the attempt was closed: what a writer that was still alive added is ignored."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from jobs.durable import read_json
 from jobs.errors import JobError
@@ -31,7 +31,7 @@ class Member(_Frozen):
     run: str
     config: int
     seed: int
-    inputs: dict[str, ResolvedInput] = {}
+    inputs: dict[str, ResolvedInput] = Field(default_factory=dict)
     done: bool = False
     """Finished in an earlier attempt: its place in the stack is kept and masked."""
 
@@ -62,7 +62,7 @@ class Launch(_Frozen):
     threads: int = 1
     max_steps: int | None = None
     """A probe: do this many steps, record their time, finish nothing."""
-    settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = Field(default_factory=dict)
     """Never part of a result: ``heartbeat_s`` (seconds between heartbeats), ``keep_checkpoints`` (how many stay while
     the pack trains), ``toy`` (fault switches, ``jobs.toy_config.Faults``)."""
 
