@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv reads its own variable for a folder of wheels; hand it pip's, where there is one.
 INSTALL = UV_FIND_LINKS="$${PIP_FIND_LINKS:-}" $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt
 
-.PHONY: sweep test check bench slurm clean
+.PHONY: sweep test check bench slurm soak clean
 
 sweep: $(VENV)/.run  ## the 8x8 study at mini size: some minutes on two cores, resumable
 	@$(BIN)/orchestrate sweep compat.yaml preset=mini
@@ -18,6 +18,9 @@ test: $(VENV)/.dev  ## all tests but those that need a real Slurm (`make slurm`)
 
 slurm: $(VENV)/.dev  ## the tests that need a real Slurm: brings one up on this machine (Debian, root)
 	@bash tests/slurm/run.sh
+
+soak: $(VENV)/.dev  ## 2,000 packed runs on a real Slurm while everything is killed (Debian, root; SOAK="--packs 4" for a look)
+	@$(BIN)/python tests/benchmarks/soak.py $(SOAK)
 
 check: $(VENV)/.dev  ## format, lint, types, import order
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/lint-imports --no-logo --no-cache && $(BIN)/pyright --pythonpath $(BIN)/python
