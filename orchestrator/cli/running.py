@@ -11,6 +11,7 @@ from types import FrameType
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from cluster.backends import make_backend
 from jobs.state import RunState
@@ -18,6 +19,7 @@ from jobs.workspace import Workspace
 from orchestrator.exit_codes import Exit
 from orchestrator.loop import Loop, TickReport
 from orchestrator.policy import default_policy
+from orchestrator.remaining import Pace, words
 
 QUIET_LINE_S = 10.0
 """Without a terminal, a line at most this often."""
@@ -44,23 +46,29 @@ def watch(loop: Loop, console: Console) -> TickReport:
     """
     previous = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        return loop.watch(on_tick=_Bar(console) if console.is_terminal else _Lines())
+        return loop.watch(on_tick=_Bar(console, _time_left(loop)) if console.is_terminal else _Lines(_time_left(loop)))
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _time_left(loop: Loop) -> Callable[[], str]:
+    pace = Pace()
+    return lambda: words(pace.left(loop.board))
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
     raise Detached(signal.Signals(number).name)
 
 
-def counted(report: TickReport) -> str:
-    """What a pass saw, in one line."""
+def counted(report: TickReport, left: str = "") -> str:
+    """What a pass saw, in one line. ``left``: how long the rest will take, in words."""
     ended = sum(report.total(state) for state in ENDED)
     parts = [f"{ended}/{sum(sum(c.values()) for c in report.counts.values())} runs"]
     if failed := report.total(RunState.FAILED):
         parts.append(f"{failed} failed")
     parts.append(f"{report.total(RunState.RUNNING)} running in {report.in_flight} pack{'s' * (report.in_flight != 1)}")
+    parts += [left] if left else []
     if report.trouble:
         parts.append(report.trouble[0])
     return ", ".join(parts)
@@ -69,23 +77,29 @@ def counted(report: TickReport) -> str:
 class _Lines:
     """For logs and pipes: a line when something has changed, not more often than every few seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, left: Callable[[], str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._left, self._clock = left, clock
         self._last = ("", float("-inf"))
 
     def __call__(self, report: TickReport) -> None:
         text, now = counted(report), self._clock()
+        left = self._left()
         if text != self._last[0] and (report.done or now - self._last[1] >= QUIET_LINE_S):
-            click.echo(text, err=True)
+            click.echo(counted(report, left), err=True)
             self._last = (text, now)
 
 
 class _Bar:
     """One live line."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, left: Callable[[], str]) -> None:
+        self._left = left
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            BarColumn(max(8, min(40, console.width - 70))),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
         )
         self._task = self._progress.add_task("starting ...", total=None)
         self._progress.start()
@@ -93,7 +107,7 @@ class _Bar:
     def __call__(self, report: TickReport) -> None:
         total = sum(sum(counts.values()) for counts in report.counts.values())
         ended = sum(report.total(state) for state in ENDED)
-        self._progress.update(self._task, description=counted(report), total=total, completed=ended)
+        self._progress.update(self._task, description=counted(report, self._left()), total=total, completed=ended)
         if report.done:
             self._progress.stop()
 
