@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from jobs.durable import replace_file
 from jobs.workspace import Workspace
 from orchestrator.gather.curves import merged_points, points_table
 from orchestrator.gather.evidence import PackEvidence, read_pack
-from orchestrator.gather.rows import joined, pack_rows, rows_table
+from orchestrator.gather.rows import RunColumns, joined
 from sweeps.errors import SweepError
 from sweeps.plan_file import Plan, read_plan
 from sweeps.tables import CURSOR_KEY, PLAN_KEY, read_parquet
@@ -59,33 +59,29 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
 
 def _gather(workspace: Workspace, sweep: str) -> Gathered:
     plan = load_plan(workspace, sweep)
-    existing = _launched_packs(workspace)
     workspace.runs_table(sweep).parent.mkdir(parents=True, exist_ok=True)
-    seen: dict[str, PackEvidence] = {}
-
-    def evidence(pack: str) -> PackEvidence:
-        if pack not in seen:
-            launched = pack in existing
-            seen[pack] = read_pack(workspace, pack, plan.packs[pack].runs) if launched else PackEvidence(pack)
-        return seen[pack]
-
-    def fresh_runs(packs: Iterable[str]) -> pa.Table:
-        return rows_table([row for pack in packs for row in pack_rows(plan, pack, evidence(pack))])
-
-    def fresh_curves(packs: Iterable[str]) -> pa.Table:
-        tables = [points_table([])]
-        for pack in packs:
-            members = [run for run in plan.packs[pack].runs if run in plan.runs]
-            logs = [(place.number, place.metrics) for place in evidence(pack).places]
-            if points := merged_points(logs, members):
-                tables.append(points_table(points))
-        return pa.concat_tables(tables)
-
-    update = _Update(workspace, plan, existing, evidence)
+    runs = _Update(workspace, plan, workspace.runs_table(sweep))
+    curves = _Update(workspace, plan, workspace.curves_table(sweep))
+    launched = _launched_packs(workspace)
+    columns, points = RunColumns(plan), [points_table([])]
+    read = 0
+    # Pack by pack: what the attempts of a hundred thousand runs left behind need not be held all at once.
+    for pack in (pack for pack in plan.packs if pack in runs.stale or pack in curves.stale):
+        members = plan.packs[pack].runs
+        found = read_pack(workspace, pack, members) if pack in launched else PackEvidence(pack)
+        read += bool(found.records)
+        if pack in runs.stale:
+            runs.take(found, members)
+            columns.add(pack, found)
+        if pack in curves.stale:
+            curves.take(found, members)
+            logs = [(place.number, place.metrics) for place in found.places]
+            if rows := merged_points(logs, [run for run in members if run in plan.runs]):
+                points.append(points_table(rows))
     # Curves first: a run that the runs table calls completed has its whole curve.
-    curves = update.apply(workspace.curves_table(sweep), fresh_curves, pa.concat_tables)
-    runs = update.apply(workspace.runs_table(sweep), fresh_runs, joined)
-    return Gathered(len(runs), len(curves), sum(1 for e in seen.values() if e.records), _count(runs))
+    curve_rows = curves.write(lambda: pa.concat_tables(points), pa.concat_tables)
+    run_rows = runs.write(columns.table, joined)
+    return Gathered(len(run_rows), len(curve_rows), read, _count(run_rows))
 
 
 def load_plan(workspace: Workspace, sweep: str) -> Plan:
@@ -106,63 +102,68 @@ def plan_metadata(plan: Plan) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
 
 
-@dataclass
 class _Update:
-    workspace: Workspace
-    plan: Plan
-    existing: set[str]
-    evidence: Callable[[str], PackEvidence]
+    """One table on its way to its next state.
 
-    def apply(
-        self, path: Path, fresh: Callable[[Iterable[str]], pa.Table], join: Callable[[list[pa.Table]], pa.Table]
-    ) -> pa.Table:
-        """Rewrite one table where anything changed."""
-        old, cursor = self._old(path)
-        stale = [pack for pack in self.plan.packs if not self._final(cursor, pack)]
-        kept = old
-        if old is not None and stale:
-            changed = {run for pack in stale for run in self.plan.packs[pack].runs}
-            column = old.column("run")
-            kept = old.filter(pc.invert(pc.is_in(column, pa.array(list(changed), pa.string()))))
-        if old is not None and not stale:
+    Attributes:
+        stale: packs whose rows must be made anew.
+    """
+
+    def __init__(self, workspace: Workspace, plan: Plan, path: Path) -> None:
+        self._workspace = workspace
+        self._plan = plan
+        self._path = path
+        self._metadata = plan_metadata(plan)
+        self._old, self._cursor = self._read()
+        self.stale = {pack for pack in plan.packs if not self._final(pack)}
+
+    def take(self, found: PackEvidence, members: Collection[str]) -> None:
+        """A stale pack was read: are its rows final?"""
+        self._cursor.pop(found.pack, None)
+        if found.records and found.settled:
+            self._cursor[found.pack] = 0 if found.completed(members) else len(found.records)
+
+    def write(self, fresh: Callable[[], pa.Table], join: Callable[[list[pa.Table]], pa.Table]) -> pa.Table:
+        """Replace the file where anything is stale. ``fresh`` makes the rows of the stale packs."""
+        old = self._old
+        if old is None:
+            table = fresh()
+        elif self.stale:
+            changed = pa.array([run for pack in self.stale for run in self._plan.packs[pack].runs], pa.string())
+            table = join([old.filter(pc.invert(pc.is_in(old.column("run"), changed))), fresh()])
+        else:
             return old
-        tables = ([] if kept is None else [kept]) + [fresh(stale)]
-        table = self._ordered(join(tables) if len(tables) > 1 else tables[0])
-        for pack in stale:
-            cursor.pop(pack, None)
-            if (found := self.evidence(pack)).records and found.settled:
-                cursor[pack] = 0 if found.completed(self.plan.packs[pack].runs) else len(found.records)
+        table = self._ordered(table)
         metadata = {
-            PLAN_KEY: plan_metadata(self.plan),
-            CURSOR_KEY: orjson.dumps({"version": VERSION, "packs": cursor}, option=orjson.OPT_SORT_KEYS),
+            PLAN_KEY: self._metadata,
+            CURSOR_KEY: orjson.dumps({"version": VERSION, "packs": self._cursor}, option=orjson.OPT_SORT_KEYS),
         }
-        _write(path, table.replace_schema_metadata(metadata))
+        _write(self._path, table.replace_schema_metadata(metadata))
         return table
 
-    def _old(self, path: Path) -> tuple[pa.Table | None, dict[str, int]]:
+    def _read(self) -> tuple[pa.Table | None, dict[str, int]]:
         """The table as it stands and its cursor; nothing where the plan or the layout has changed."""
-        if not path.exists():
+        if not self._path.exists():
             return None, {}
-        table = read_parquet(path)
+        table = read_parquet(self._path)
         metadata = table.schema.metadata or {}
         cursor = orjson.loads(metadata.get(CURSOR_KEY, b"{}"))
-        if cursor.get("version") != VERSION or metadata.get(PLAN_KEY) != plan_metadata(self.plan):
+        if cursor.get("version") != VERSION or metadata.get(PLAN_KEY) != self._metadata:
             return None, {}
         return table, cursor["packs"]
 
-    def _final(self, cursor: dict[str, int], pack: str) -> bool:
+    def _final(self, pack: str) -> bool:
         """0 marks a pack all of whose runs completed: it is never launched again."""
-        attempts = cursor.get(pack)
+        attempts = self._cursor.get(pack)
         if attempts is None:
             return False
-        return attempts == 0 or attempts == len(self.workspace.attempts(pack))
+        return attempts == 0 or attempts == len(self._workspace.attempts(pack))
 
     def _ordered(self, table: pa.Table) -> pa.Table:
         """Rows in the order of the plan's runs, and within a run as they stand."""
-        order = {run: index for index, run in enumerate(self.plan.runs)}
         column = table.column("run").combine_chunks()
         column = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-        known = pa.array(list(order), pa.string())
+        known = pa.array(list(self._plan.runs), pa.string())
         ranks = pc.index_in(column, value_set=known)
         indices = pc.sort_indices(
             pa.table({"rank": ranks, "row": pa.array(range(len(table)), pa.int64())}),

@@ -17,54 +17,6 @@ from sweeps.layout import text
 from sweeps.plan_file import Plan
 from sweeps.tables import FLAG, LABEL, RUN_FIELDS, SUMMARY, runs_schema
 
-Row = dict[str, Any]
-
-
-def pack_rows(plan: Plan, pack: str, evidence: PackEvidence) -> list[Row]:
-    """Rows of a pack's runs that belong to this plan, in the order of the pack."""
-    members = plan.packs[pack].runs
-    shared = shared_columns(evidence, len(members))
-    rows = []
-    for run in members:
-        if run not in plan.runs:
-            continue
-        status = evidence.status(run)
-        row = planned_columns(plan, run) | shared
-        row |= {
-            "pack": pack,
-            "state": status.state.value,
-            "reason": reason_of(status),
-            "failure": status.failure.value if status.failure else None,
-            "message": status.reason or None,
-            "step": status.step if evidence.records else None,
-        }
-        if (fact := status.finished) is not None:
-            row |= _finished_columns(evidence.addresses[status.attempt], fact, row["inexact"])
-        rows.append(row)
-    return rows
-
-
-def planned_columns(plan: Plan, run: str) -> Row:
-    """Columns that the plan alone decides."""
-    line = plan.runs[run]
-    cell = plan.cells[line["cell"]]
-    labels = {**cell["labels"], **line.get("labels", {})}
-    row: Row = {
-        "run": run,
-        "sweep": plan.header["sweep"],
-        "stage": cell.get("stage"),
-        "cell": line["cell"],
-        "runner": cell.get("runner"),
-        "seed": line.get("seed"),
-        "labels": orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode(),
-        "inputs": orjson.dumps(line.get("inputs", {}), option=orjson.OPT_SORT_KEYS).decode(),
-        "products": "{}",
-    }
-    for name, level in labels.items():
-        if level is not None:
-            row[LABEL + name] = text(level)
-    return row
-
 
 def reason_of(status: RunStatus) -> str | None:
     """Why a run has no result, in a few words that runs of one kind share; None for a completed one."""
@@ -77,40 +29,115 @@ def reason_of(status: RunStatus) -> str | None:
     return status.state.value
 
 
-def _finished_columns(place: str, fact: Finished, inexact: Sequence[str]) -> Row:
-    products = {name: f"{place}/{product.path}" for name, product in sorted(fact.products.items())}
-    row: Row = {
-        "step": fact.step,
-        "seconds": fact.seconds,
-        "finished": fact.time,
-        "inexact": list(dict.fromkeys([*inexact, *fact.exact])),
-        "products": orjson.dumps(products).decode(),
-    }
-    for name, value in fact.summary.items():
-        if isinstance(value, str):
-            row[FLAG + name if value in FLAGS else SUMMARY + name] = FLAGS.get(value, value)
-        elif value is not None:
-            finite = math.isfinite(value)
-            row[SUMMARY + name if finite else FLAG + name] = float(value) if finite else FLAGS[str(float(value))]
-    return row
+class RunColumns:
+    """Rows of the runs table, taken up pack by pack and kept as columns: a dictionary for each of a hundred thousand
+    runs, and turning them, would take longer than reading all that they hold."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._columns: dict[str, list[Any]] = {name: [] for name, _ in RUN_FIELDS}
+        """A column ends at the last row that has something there."""
+
+    def add(self, pack: str, evidence: PackEvidence) -> None:
+        """The rows of a pack's runs that belong to the plan, in the order of the pack."""
+        members = self._plan.packs[pack].runs
+        runs = [run for run in members if run in self._plan.runs]
+        block = _Block(len(runs))
+        shared = {"pack": pack, "sweep": self._plan.header["sweep"], **shared_columns(evidence, len(members))}
+        block.columns |= {name: [value] * len(runs) for name, value in shared.items()}
+        block.add_planned(self._plan, runs)
+        block.add_statuses([evidence.status(run) for run in runs], evidence)
+        first = len(self._columns["run"])
+        for name, values in block.columns.items():
+            column = self._columns.setdefault(name, [])
+            column += [None] * (first - len(column))
+            column += values
+
+    def table(self) -> pa.Table:
+        """All rows, in the order they were taken up, as a table of the runs schema."""
+        factors = [name[len(LABEL) :] for name in self._columns if name.startswith(LABEL)]
+        flagged = [name[len(FLAG) :] for name in self._columns if name.startswith(FLAG)]
+        kept = [name[len(SUMMARY) :] for name in self._columns if name.startswith(SUMMARY)]
+        texts = [name for name in kept if str in set(map(type, self._columns[SUMMARY + name]))]
+        schema = runs_schema(factors, texts, {*kept, *flagged} - set(texts), flagged)
+        for name in texts:
+            column = self._columns[SUMMARY + name]
+            column[:] = [None if value is None else text(value) for value in column]
+        length = len(self._columns["run"])
+        columns = [self._columns.get(field.name, []) for field in schema]
+        padded = [column + [None] * (length - len(column)) for column in columns]
+        return pa.table([pa.array(column, field.type) for column, field in zip(padded, schema, strict=True)], schema)
 
 
-def rows_table(rows: Sequence[Row]) -> pa.Table:
-    """Rows as a table of the runs schema."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row))
-    factors = [name[len(LABEL) :] for name in names if name.startswith(LABEL)]
-    flagged = [name[len(FLAG) :] for name in names if name.startswith(FLAG)]
-    kept = [name[len(SUMMARY) :] for name in names if name.startswith(SUMMARY)]
-    texts = [name for name in kept if any(isinstance(row.get(SUMMARY + name), str) for row in rows)]
-    numbers = {*kept, *flagged} - set(texts)
-    schema = runs_schema(factors, texts, numbers, flagged)
-    columns: Mapping[str, list[Any]] = {f.name: [row.get(f.name) for row in rows] for f in schema}
-    for name in texts:
-        column = columns[SUMMARY + name]
-        column[:] = [value if value is None or isinstance(value, str) else text(value) for value in column]
-    return pa.table({f.name: pa.array(columns[f.name], f.type) for f in schema}, schema=schema)
+class _Block:
+    """Rows of one pack. A column that some row has is as long as the pack."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self.columns: dict[str, list[Any]] = {}
+
+    def _put(self, name: str, row: int, value: Any) -> None:
+        column = self.columns.get(name)
+        if column is None:
+            column = self.columns[name] = [None] * self._rows
+        column[row] = value
+
+    def add_planned(self, plan: Plan, runs: Sequence[str]) -> None:
+        """Columns that the plan alone decides."""
+        lines = [plan.runs[run] for run in runs]
+        cells = [plan.cells[line["cell"]] for line in lines]
+        labels = [{**cell["labels"], **line.get("labels", {})} for cell, line in zip(cells, lines, strict=True)]
+        self.columns |= {
+            "run": list(runs),
+            "stage": [cell.get("stage") for cell in cells],
+            "cell": [line["cell"] for line in lines],
+            "runner": [cell.get("runner") for cell in cells],
+            "seed": [line.get("seed") for line in lines],
+            "labels": [_json(own) for own in labels],
+            "inputs": [_json(line["inputs"]) if line.get("inputs") else "{}" for line in lines],
+        }
+        for row, own in enumerate(labels):
+            for name, level in own.items():
+                if level is not None:
+                    self._put(LABEL + name, row, text(level))
+
+    def add_statuses(self, statuses: Sequence[RunStatus], evidence: PackEvidence) -> None:
+        """Columns that the attempts decide."""
+        launched = bool(evidence.records)
+        self.columns |= {
+            "state": [status.state.value for status in statuses],
+            "reason": [reason_of(status) for status in statuses],
+            "failure": [status.failure.value if status.failure else None for status in statuses],
+            "message": [status.reason or None for status in statuses],
+            "step": [status.step if launched else None for status in statuses],
+            "products": ["{}"] * self._rows,
+        }
+        for row, status in enumerate(statuses):
+            if (fact := status.finished) is not None:
+                self._add_finished(row, fact, evidence.addresses[status.attempt])
+
+    def _add_finished(self, row: int, fact: Finished, place: str) -> None:
+        self._put("step", row, fact.step)
+        self._put("seconds", row, fact.seconds)
+        self._put("finished", row, fact.time)
+        if inexact := [*self.columns["inexact"][row], *fact.exact]:
+            self._put("inexact", row, list(dict.fromkeys(inexact)))
+        if fact.products:
+            paths = {name: f"{place}/{product.path}" for name, product in sorted(fact.products.items())}
+            self._put("products", row, orjson.dumps(paths).decode())
+        for name, value in fact.summary.items():
+            if isinstance(value, str):
+                self._put(FLAG + name if value in FLAGS else SUMMARY + name, row, FLAGS.get(value, value))
+            elif value is not None:
+                number = float(value)
+                if math.isfinite(number):
+                    self._put(SUMMARY + name, row, number)
+                else:
+                    self._put(FLAG + name, row, str(number))
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
