@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from jobs.durable import decide_file, read_json, read_log
+from jobs.durable import decide_file, read_json, read_lines
 from jobs.workspace import AttemptDir
 
 
@@ -54,6 +54,8 @@ class ExitCode:
     PORT_CLASH = 79
     HANG = 80
     DISK = 81
+    PEER_LOST = 82
+    """Of several processes another one is gone. Why, is that one's to say."""
 
 
 class _Record(BaseModel):
@@ -131,6 +133,7 @@ class Event(_Record):
 
 Fact = Annotated[Started | Checkpointed | Finished | Event, Field(discriminator="fact")]
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
+_FACTS: TypeAdapter[list[Fact]] = TypeAdapter(list[Fact])
 
 
 class Claimed(_Record):
@@ -177,14 +180,22 @@ def read_facts(path: Path, offset: int = 0, limit: int | None = None) -> tuple[l
     """Facts from byte ``offset`` on and the offset behind them; kinds a newer version wrote are passed over.
 
     ``limit`` is ``Closed.facts_bytes`` of a closed attempt."""
-    records, end = read_log(path, offset, limit)
-    facts: list[Fact] = []
-    for record in records:
-        try:
-            facts.append(_FACT.validate_python(record))
-        except ValidationError:
-            continue
-    return facts, end
+    lines, end = read_lines(path, offset, limit)
+    try:
+        # All at once is twice as fast. A line that is broken, or of a newer kind, spoils the whole.
+        facts = _FACTS.validate_json(b"[" + b",".join(lines) + b"]")
+        if len(facts) == len(lines):
+            return facts, end
+    except ValidationError:
+        pass
+    return [fact for line in lines if (fact := _fact(line)) is not None], end
+
+
+def _fact(line: bytes) -> Fact | None:
+    try:
+        return _FACT.validate_json(line)
+    except ValidationError:
+        return None
 
 
 def read_closed(path: Path) -> Closed | None:

@@ -60,6 +60,7 @@ _EXIT_CODES: dict[int, tuple[FailureClass, str]] = {
     ExitCode.PORT_CLASH: (_F.PORT_CLASH, "the rendezvous port was taken"),
     ExitCode.HANG: (_F.HANG, "the worker's watchdog saw no step"),
     ExitCode.DISK: (_F.DISK, "a file could not be written"),
+    ExitCode.PEER_LOST: (_F.LOST, "another process of the attempt is gone, and nobody says why"),
 }
 
 CAUSES: dict[str, FailureClass] = {

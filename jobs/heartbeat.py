@@ -6,6 +6,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import orjson
 
@@ -18,6 +19,7 @@ STEPS_REMEMBERED = 64
 HANG_FACTOR = 10
 STARTUP_FACTOR = 4
 """Until the first step has been timed (imports, compilation) this many hang floors may pass."""
+WAITING_FACTOR = 2
 
 
 class Progress:
@@ -62,10 +64,21 @@ class HangWatch:
 
     A stopped process (SIGSTOP, a suspended machine, a starved host) sees its clock jump; a tick that comes late
     counts as two ticks, so that time during which nobody could run is nobody's hang.
+
+    Args:
+        waiting: whether this process waits for others. It is given twice the time, so that of several processes the
+            one that stands still speaks first.
     """
 
-    def __init__(self, progress: Progress, floor_s: float, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        floor_s: float,
+        interval_s: float = INTERVAL_S,
+        waiting: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._progress = progress
+        self._waiting = waiting
         self._floor_s = floor_s
         self._tick_s = interval_s
         self._moves = -1
@@ -73,10 +86,11 @@ class HangWatch:
         self._idle_s = 0.0
 
     def limit_s(self) -> float:
+        patience = WAITING_FACTOR if self._waiting() else 1
         median = self._progress.median_step_s()
         if median is None:
-            return STARTUP_FACTOR * self._floor_s
-        return max(HANG_FACTOR * median, self._floor_s)
+            return patience * STARTUP_FACTOR * self._floor_s
+        return patience * max(HANG_FACTOR * median, self._floor_s)
 
     def look(self, now: float) -> bool:
         """True: it hangs. ``now`` in seconds on a monotonic clock."""
@@ -97,6 +111,8 @@ class Pulse:
     Args:
         on_closed: called once when ``closed.json`` appears.
         on_hang: called once with the seconds that were allowed, in this thread; it is expected not to return.
+        path: where to beat, if not in the attempt's ``heartbeat.json``.
+        waiting: see ``HangWatch``.
     """
 
     def __init__(
@@ -109,10 +125,13 @@ class Pulse:
         on_hang: Callable[[float], None],
         interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
+        path: Path | None = None,
+        waiting: Callable[[], bool] = lambda: False,
     ) -> None:
         self._attempt = attempt
+        self._path = path or attempt.heartbeat
         self._progress = progress
-        self._watch = HangWatch(progress, hang_floor_s, interval_s)
+        self._watch = HangWatch(progress, hang_floor_s, interval_s, waiting)
         self._on_closed = on_closed
         self._on_hang = on_hang
         self._interval_s = interval_s
@@ -142,7 +161,7 @@ class Pulse:
             time=time.time(),
         )
         try:
-            replace_file(self._attempt.heartbeat, orjson.dumps(record.model_dump()), sync=False)
+            replace_file(self._path, orjson.dumps(record.model_dump()), sync=False)
         except OSError:
             return
 

@@ -22,16 +22,15 @@ from jobs.errors import JobError
 from jobs.facts import Checkpointed, Event, FailureClass, Finished, Product, Started, read_claimed
 from jobs.heartbeat import Progress
 from jobs.launch import Launch
+from jobs.layout import Layout, layout_record
+from jobs.leaving import Leave, Leaving
 from jobs.lineage import Lineage
+from jobs.ranks import Ranks
 from jobs.recorder import Recorder, plain
 from jobs.resume_check import ResumeCheck
 from jobs.workspace import AttemptDir
 
 FLUSH_S = 2.0
-
-
-class Leave(Exception):
-    """The attempt was closed by somebody else, or is claimed by another job: stop, write nothing, exit 0."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,11 @@ class Session:
         checkpoint: where to resume, None for step 0.
         requested: name of the signal that asked us to leave, or None.
         previous: metric rows of earlier attempts, to compare the first losses after a resume with.
+        ranks: the processes of this attempt. Of several each has a session, all are told the same, and one writes.
         clock: monotonic seconds.
+
+    Attributes:
+        layout: how checkpoints depend on the number of processes; a runner that knows better says so before it saves.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Session:
         progress: Progress | None = None,
         requested: Callable[[], str | None] = lambda: None,
         previous: Sequence[Mapping[str, Any]] = (),
+        ranks: Ranks | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.attempt = attempt
@@ -83,20 +87,19 @@ class Session:
         self.resume_step = checkpoint.step if checkpoint else 0
         self.recorder = recorder or Recorder(attempt)
         self.progress = progress or Progress(self.resume_step, clock=clock)
-        self.leaving: Literal["", "asked", "probe"] = ""
-        self.saved_step: int | None = checkpoint.step if checkpoint else None
+        self.ranks = ranks or Ranks()
+        self.layout = Layout.SUMS
         self._job = job
-        self._requested = requested
         self._clock = clock
         self._active = {member.run for member in self.members if not member.done}
         self._outcomes: dict[str, FailureClass | None] = {}
         self._finished_before = [member.run for member in self.members if member.done]
         self._products: dict[str, dict[str, Product]] = {}
-        self._flushed = self._saved = clock()
-        self._lineage = Lineage(checkpoint.meta if checkpoint else {}, self._saved)
+        self._flushed = clock()
+        self.leaving = Leaving(launch, self.ranks, requested, clock, self.resume_step, checkpoint is not None)
+        self._lineage = Lineage(checkpoint.meta if checkpoint else {}, self._flushed)
         self._saved_bytes = checkpoint.bytes if checkpoint else 0
         self._resume = ResumeCheck(previous, self.resume_step) if checkpoint and previous else None
-        self._closed_elsewhere = False
 
     # What the runner says
 
@@ -125,8 +128,8 @@ class Session:
         self.recorder.flush()
         self.progress.step = step
         self.progress.busy()
-        self._saved = self._clock()
-        self._lineage.begin(self._saved)
+        self.leaving.saved_at = self._clock()
+        self._lineage.begin(self.leaving.saved_at)
 
     def metrics(self, run: str, step: int, values: Mapping[str, float]) -> None:
         """Keep one row. It is on disk before the run's ``finished`` fact, and before the next checkpoint."""
@@ -150,32 +153,19 @@ class Session:
         elif self._clock() - self._flushed > FLUSH_S:
             self.recorder.flush()
             self._flushed = self._clock()
-        if self._closed_elsewhere:
-            raise Leave
-        if not self.leaving:
-            if self.launch.max_steps is not None and step - self.resume_step >= self.launch.max_steps:
-                self.leaving = "probe"
-            elif self._requested():
-                self.leaving = "asked"
-        return bool(self.leaving)
+        return self.leaving.decide(step)
 
     def busy(self) -> None:
         """A long piece of work that is not a step goes on (evaluation, compilation): this is no hang."""
         self.progress.busy()
 
     def checkpoint_due(self, step: int) -> bool:
-        """By steps (every multiple), by seconds, or because leaving was asked for. Not when nothing is left to do."""
-        if not self._active or step == self.saved_step or self.leaving == "probe" or self.launch.max_steps is not None:
-            return False
-        if self.leaving or self._requested():
-            return True
-        every, seconds = self.launch.checkpoint_steps, self.launch.checkpoint_seconds
-        if every is not None and step // every > (self.saved_step or 0) // every:
-            return True
-        return seconds is not None and self._clock() - self._saved >= seconds
+        """See ``Leaving.due``. Not when nothing is left to do."""
+        return bool(self._active) and self.leaving.due(step)
 
     def save(self, step: int, write: Callable[[Path], None]) -> None:
-        """Make a checkpoint of what ``write(directory)`` puts into a directory.
+        """Make a checkpoint of what ``write(directory)`` puts into a directory. Of several processes the first one
+        writes, and the others go on to where all meet next.
 
         Everything recorded so far is on disk before it, so that a resume from it misses nothing.
 
@@ -183,6 +173,10 @@ class Session:
             Leave: the attempt isn't ours any more. OSError: it could not be written (ENOSPC: no room).
         """
         if step == self.saved_step:
+            return
+        if self.ranks.rank:
+            self.progress.busy()
+            self.leaving.saved = step
             return
         self._require_ours()
         self.commit()
@@ -199,15 +193,15 @@ class Session:
                 **self._lineage.meta(),
                 "job": self._job,
                 "pack": self.launch.pack,
-                "world_size": int(os.environ.get("WORLD_SIZE", "1")),
+                **layout_record(self.layout, self.ranks.size),
             },
         )
         self.progress.busy()
-        self.saved_step, self._saved_bytes, self._saved = step, saved.bytes, self._clock()
+        self._saved_bytes = saved.bytes
+        self.leaving.saved, self.leaving.saved_at = step, self._clock()
         self._require_ours()
-        self.recorder.fact(
-            Checkpointed(time=time.time(), step=step, bytes=saved.bytes, seconds=round(self._saved - began, 6))
-        )
+        took = round(self.leaving.saved_at - began, 6)
+        self.recorder.fact(Checkpointed(time=time.time(), step=step, bytes=saved.bytes, seconds=took))
         self.recorder.flush()
         with suppress(OSError):  # a log that can't grow is no reason to stop
             of = f" of {self.progress.steps}" if self.progress.steps else ""
@@ -259,6 +253,11 @@ class Session:
         return int(self.launch.settings.get("keep_checkpoints", checkpoints.KEEP))
 
     @property
+    def saved_step(self) -> int | None:
+        """Of the newest checkpoint."""
+        return self.leaving.saved
+
+    @property
     def unfinished(self) -> frozenset[str]:
         return frozenset(self._active)
 
@@ -276,7 +275,7 @@ class Session:
 
     def closed_elsewhere(self) -> None:
         """Told by the heartbeat thread: leave at the next ``advance``."""
-        self._closed_elsewhere = True
+        self.leaving.closed = True
 
     def _require_active(self, run: str) -> None:
         if run not in self._active:
@@ -284,7 +283,7 @@ class Session:
 
     def _require_ours(self) -> None:
         """The fence: two live copies can't both write."""
-        if self._closed_elsewhere or self.attempt.closed.exists():
+        if self.leaving.closed or self.attempt.closed.exists():
             raise Leave
         if self._job:
             claimed = read_claimed(self.attempt.claimed)

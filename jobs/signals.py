@@ -8,9 +8,12 @@ before that too, because ``install`` unblocks them.
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from types import FrameType
 
 LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+WARNING_VARIABLE = "ORCHESTRATE_WARNING"
+"""Names the signal that whoever started us will ask us to leave with."""
 
 _received: list[str] = []
 
@@ -24,6 +27,13 @@ def install() -> None:
     for number in LEAVE_SIGNALS:
         signal.signal(number, _remember)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)
+
+
+def unheard(environ: Mapping[str, str]) -> str | None:
+    """The signal that we would be asked to leave with, where it is none that we listen to."""
+    name = environ.get(WARNING_VARIABLE, "")
+    known = {number.name.removeprefix("SIG") for number in LEAVE_SIGNALS}
+    return name if name and name.removeprefix("SIG") not in known else None
 
 
 def requested() -> str | None:

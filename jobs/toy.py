@@ -20,6 +20,7 @@ from pathlib import Path
 import orjson
 
 from jobs.facts import FailureClass
+from jobs.layout import Layout
 from jobs.session import Member, Session
 from jobs.toy_config import Faults, ToyConfig
 
@@ -55,9 +56,10 @@ def _step(state: _State, config: ToyConfig, seed: int, step: int) -> None:
 class _Trouble:
     """The fault switches of one member, silent in attempts they are not meant for."""
 
-    def __init__(self, config: Faults, settings: object, attempt: int) -> None:
+    def __init__(self, config: Faults, settings: object, attempt: int, rank: int) -> None:
         faults = Faults.model_validate(settings) if settings else config
-        self.faults = faults if faults.attempts is None or attempt in faults.attempts else Faults()
+        meant = faults.attempts is None or attempt in faults.attempts
+        self.faults = faults if meant and (faults.ranks is None or rank in faults.ranks) else Faults()
 
     def strike(self, step: int) -> None:
         """What goes wrong in this step, goes wrong now."""
@@ -104,7 +106,9 @@ def _write(directory: Path, states: dict[str, _State], ballast: int) -> None:
 def run(session: Session) -> None:
     """Carry out a pack of toy runs, one step of every unfinished member at a time."""
     settings = session.launch.settings.get("toy")
-    troubles = {m.run: _Trouble(m.config.faults, settings, session.launch.attempt) for m in session.members}
+    number, rank = session.launch.attempt, session.ranks.rank
+    troubles = {m.run: _Trouble(m.config.faults, settings, number, rank) for m in session.members}
+    session.layout = Layout(session.members[0].config.layout)
     states = {m.run: _begin(m) for m in session.members}
     if session.checkpoint is not None:
         for name, (digest, accuracy, loss) in orjson.loads((session.checkpoint / STATE).read_bytes()).items():

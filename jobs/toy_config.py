@@ -21,6 +21,8 @@ class Faults(BaseModel):
 
     attempts: tuple[int, ...] | None = None
     """Attempts in which the faults fire; None: in every one."""
+    ranks: tuple[int, ...] | None = None
+    """Processes in which the faults fire; None: in every one."""
     nan_at: Step | None = None
     """The loss becomes NaN: the member diverges, the others go on."""
     oom_at: Step | None = None
@@ -78,6 +80,8 @@ class ToyConfig(BaseModel):
     faults: Faults = Faults()
 
 
+    layout: Literal["whole", "sums", "sharded"] = "whole"
+    """What its checkpoints say of the number of processes that wrote them; in truth a toy's are always whole."""
 def describe(config: ToyConfig) -> RunShape:
     """The shape of a toy run."""
     return RunShape(

@@ -9,7 +9,8 @@
       requests/<time>-<uuid>.json       what a person asked for: cancel, retry
       submissions/<batch id>/           batch.json, answer.json: one hand-over to a scheduler
       packs/<p12>/<pack id>/a<k>/       one attempt: launch.json claimed.json facts.jsonl metrics.jsonl heartbeat.json
-                                        exit.json closed.json log.txt products/
+                                        exit.json closed.json log.txt products/; of several processes rendezvous.json,
+                                        and log.txt.rank1, heartbeat.json.rank1, exit.json.rank1, ...
       packs/<p12>/<pack id>/checkpoints/step-<n>/   files, manifest.json last
       code/<tree hash>/                 the code the nodes run
       tables/                           mlflow.db, outbox.jsonl; all of it can be deleted and gathered again
@@ -66,6 +67,23 @@ class AttemptDir:
         return self.path / "log.txt"
 
     @property
+    @property
+    def rendezvous(self) -> Path:
+        """Where the processes of an attempt meet, if it has several."""
+        return self.path / "rendezvous.json"
+
+    @staticmethod
+    def of_rank(path: Path, rank: int) -> Path:
+        """Where process ``rank`` writes what the first one writes at ``path``."""
+        return path.with_name(f"{path.name}.rank{rank}") if rank else path
+
+    def logs(self) -> dict[int, Path]:
+        """Rank -> log, of the processes that have one."""
+        names = [entry.name for entry in os.scandir(self.path) if entry.name.startswith(f"{self.log.name}.rank")]
+        ranks = sorted(int(tail) for name in names if (tail := name.rpartition(".rank")[2]).isdigit())
+        first = {0: self.log} if self.log.exists() else {}
+        return first | {rank: self.of_rank(self.log, rank) for rank in ranks}
+
     def products(self) -> Path:
         return self.path / "products"
 

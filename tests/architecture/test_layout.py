@@ -29,6 +29,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "jobs/lr_schedule.py",
         "jobs/data.py",
         "jobs/evaluation.py",
+        "jobs/process_group.py",
         "jobs/tensors.py",
     ),
     "safetensors": ("jobs/tensors.py", "jobs/pack_loop.py"),
