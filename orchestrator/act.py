@@ -30,7 +30,8 @@ from orchestrator.board import Board
 from orchestrator.closing import close_by_evidence
 from orchestrator.decide import Action, Cancel, Close, Launch, Submit
 from orchestrator.history import AttemptView
-from orchestrator.launching import job_request, launch_file, resources_of
+from orchestrator.launching import job_request, launch_file
+from orchestrator.sizing import Sizing
 
 
 @dataclass
@@ -69,6 +70,10 @@ class Actor:
         self._code = code
         self._clock = clock
         self._settings = settings or {}
+        profile = getattr(backend, "profile", None)
+        self._sizing = Sizing(
+            workspace, timed=hasattr(backend, "limit_of"), site_mb=None if profile is None else profile.memory_mb
+        )
         self.not_before = 0.0
         """The scheduler asked to be left alone until then."""
 
@@ -140,12 +145,14 @@ class Actor:
         """Machines that the next attempt of a pack keeps away from, where the backend can be told."""
         return board.nodes.avoid(board.histories.get(pack, ())) if hasattr(self._backend, "exclude") else ()
 
+    def _wanted(self, pack: str, view: AttemptView, board: Board) -> Resources:
+        return self._sizing.resources(board.desired.packs[pack], view, board, self._avoid(pack, board))
+
     def _alike(self, views: Sequence[tuple[str, AttemptView]], board: Board) -> Iterator[list[tuple[str, AttemptView]]]:
         """One hand-over asks for one kind of machine."""
         groups: dict[Resources, list[tuple[str, AttemptView]]] = {}
         for pack, view in views:
-            wanted = resources_of(board.desired.packs[pack], self._avoid(pack, board))
-            groups.setdefault(wanted, []).append((pack, view))
+            groups.setdefault(self._wanted(pack, view, board), []).append((pack, view))
         yield from groups.values()
 
     def _hand_over(
@@ -153,7 +160,7 @@ class Actor:
     ) -> Iterator[str]:
         """Intent, effect, answer."""
         folder = self._workspace.submission(batch)
-        requests = [job_request(pack, view, board, self._avoid(pack, board)) for pack, view in views]
+        requests = [job_request(pack, view, board, self._wanted(pack, view, board)) for pack, view in views]
         places = [self._workspace.attempt(pack, view.number) for pack, view in views]
         if not (folder / BATCH_FILE).exists():
             yield "batch"

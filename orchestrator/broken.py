@@ -12,6 +12,8 @@ from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.closing import read_tail
 from orchestrator.errors import OrchestratorError
+from orchestrator.needs import Memory
+from orchestrator.sizing import memory_after
 from orchestrator.survey import Survey, Surveyed
 from orchestrator.telling import pattern_of, telling_lines
 
@@ -39,6 +41,8 @@ class Broken:
     step: int
     steps: int
     log: Path
+    memory: Memory | None = None
+    """What to ask for, where it ran out of the machine's memory."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ def _broken(space: Workspace, seen: Survey, surveyed: Surveyed, run: str) -> Bro
         verdict.end.step if verdict.end is not None else view.step,
         int(desired.cell.shape.get("steps", 0)),
         space.attempt(surveyed.pack.id, verdict.attempt).log,
+        memory_after(space, surveyed.pack, surveyed.views) if verdict.failure is FailureClass.OUT_OF_MEMORY else None,
     )
 
 

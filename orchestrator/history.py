@@ -155,6 +155,11 @@ class AttemptView:
             return max(0.0, self.closed.time - self.claimed)
         return None if self.ended is None else self.ended.get("seconds")
 
+    @property
+    def peak_mb(self) -> int | None:
+        """Most memory that one of its processes has used, as far as its shim has seen it."""
+        return (self.ended or {}).get("max_rss_mb") or None
+
     def executor(self, backend: str) -> JobHandle | None:
         """The job to ask about: the one that claimed the attempt, else the one that was answered."""
         if self.claim is not None and self.claim.count("/") >= 2:

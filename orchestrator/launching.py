@@ -82,8 +82,8 @@ def _resolve(run: str, product: str, board: Board) -> ResolvedInput | None:
     return ResolvedInput(run=run, product=product, path=str(path), sha256=sha256)
 
 
-def job_request(pack: str, view: AttemptView, board: Board, avoid: Sequence[str] = ()) -> LaunchRequest:
-    """What a backend is asked to start for a launched attempt, whoever launched it. ``avoid``: see ``resources_of``."""
+def job_request(pack: str, view: AttemptView, board: Board, resources: Resources) -> LaunchRequest:
+    """What a backend is asked to start for a launched attempt, whoever launched it."""
     desired = board.desired.packs[pack]
     place = board.workspace.attempt(pack, view.number)
     threads = str(threads_of(desired))
@@ -98,7 +98,7 @@ def job_request(pack: str, view: AttemptView, board: Board, avoid: Sequence[str]
         log=os.path.abspath(place.log),
         record=os.path.abspath(place.exit),
         env=env,
-        resources=resources_of(desired, avoid),
+        resources=resources,
     )
 
 
@@ -106,13 +106,18 @@ _RESOURCES = ("cpus", "gpus", "memory_mb", "nodes", "processes", "minutes")
 
 
 def resources_of(pack: DesiredPack, avoid: Sequence[str] = ()) -> Resources:
-    """What the plan says a pack needs; what stands under ``extra`` is passed through. ``avoid``: machines on which it
-    came to grief, under the name that Slurm has for that."""
-    own = {name: value for name, value in pack.resources.items() if name in _RESOURCES}
-    extra = dict(pack.resources.get("extra", {}))
+    """What the plan says a pack needs. ``avoid``: machines on which it came to grief, under the name that Slurm has for
+    that."""
+    return asked_for(pack.resources, avoid)
+
+
+def asked_for(resources: Mapping[str, Any], avoid: Sequence[str] = (), needs: Needs | None = None) -> Resources:
+    """A plan's ``resources``; what stands under ``extra`` is passed through."""
+    own = {name: value for name, value in resources.items() if name in _RESOURCES}
+    extra = dict(resources.get("extra", {}))
     if avoid:
         extra["exclude"] = ",".join([*([extra["exclude"]] if "exclude" in extra else []), *avoid])
-    return Resources(**own, extra=tuple(sorted(extra.items())))
+    return Resources(**own, extra=tuple(sorted(extra.items())), needs=needs)
 
 
 def threads_of(pack: DesiredPack) -> int:

@@ -57,6 +57,7 @@ class Choice:
     runs: Sequence[Chosen]
     wishes: Wishes
     policy: Policy
+    desired: Desired
 
     @property
     def packs(self) -> dict[str, list[Chosen]]:
@@ -104,7 +105,7 @@ def select(space: Workspace, wanted: Selection, states: Sequence[RunState]) -> C
                     int(cell.shape.get("checkpoint_bytes", 0)),
                 )
             )
-    return Choice(chosen, wishes, policy)
+    return Choice(chosen, wishes, policy, desired)
 
 
 def _named(desired: Desired, wanted: Selection) -> set[str]:

@@ -128,6 +128,8 @@ class Resources(_Block):
     cpus: Annotated[int, Field(ge=1)] | None = None
     gpus: Annotated[int, Field(ge=0)] | None = None
     memory_mb: Annotated[int, Field(ge=1)] | None = None
+    max_memory_mb: Annotated[int, Field(ge=1)] | None = None
+    """After an attempt that ran out of memory the next asks for more, up to this."""
     nodes: Annotated[int, Field(ge=1)] | None = None
     minutes: Annotated[int, Field(ge=1)] | None = None
     extra: dict[str, str] | None = None

@@ -17,6 +17,7 @@ from jobs.workspace import Workspace
 from orchestrator.cli.common import confirm, resolve_sweep
 from orchestrator.cli.units import clip, hours, plural, size
 from orchestrator.cost import devices_of, unit_of
+from orchestrator.job_limits import Ask
 from orchestrator.requests import write_request
 from orchestrator.resume import Resume
 from orchestrator.selection import Choice, Chosen, Selection, select
@@ -51,12 +52,20 @@ def choose(
     return select(space, wanted, states)
 
 
-def preview(space: Workspace, choice: Choice, limit: int, resumes: Mapping[str, Resume] | None) -> None:
-    """Show packs and what would become of them; ``resumes`` (pack -> where it goes on) for a retry."""
+def preview(
+    space: Workspace,
+    choice: Choice,
+    limit: int,
+    resumes: Mapping[str, Resume] | None,
+    asks: Mapping[str, Ask] | None = None,
+) -> None:
+    """Show packs and what would become of them; for a retry ``resumes`` (pack -> where it goes on) and ``asks`` (pack
+    -> what it would ask for)."""
     console = Console(highlight=False)
     packs = choice.packs
     for pack, chosen in list(packs.items())[: limit or None]:
         _show_pack(console, pack, chosen, None if resumes is None else resumes[pack])
+        _show_ask(console, (asks or {}).get(pack) or Ask())
     if limit and len(packs) > limit:
         console.print(f"[dim]and {len(packs) - limit} more packs (--limit 0 shows all)[/dim]")
     classes = Counter(str(one.verdict.failure) for one in choice.runs if one.verdict.failure)
@@ -88,6 +97,13 @@ def _show_pack(console: Console, pack: str, chosen: Sequence[Chosen], resume: Re
         console.print(Text(f"    {resume.why}", style=STYLES.get(resume.verdict, "dim")), soft_wrap=True)
     for passed in () if resume is None else resume.passed:
         console.print(Text(f"    passes over {clip(passed, room - 12)}", style="dim"))
+
+
+def _show_ask(console: Console, ask: Ask) -> None:
+    lines = [(ask.limit.words, "dim"), *((note, "yellow") for note in ask.limit.notes)] if ask.limit else []
+    lines += [(f"memory: {ask.memory.words}", "yellow")] if ask.memory else []
+    for words, style in lines:
+        console.print(Text(f"    {words}", style=style), soft_wrap=True)
 
 
 def _remaining(space: Workspace, choice: Choice, resumes: Mapping[str, Resume]) -> Iterable[str]:

@@ -63,4 +63,5 @@ def _run_json(run: Broken) -> dict[str, Any]:
         "step": run.step,
         "steps": run.steps,
         "log": str(run.log),
+        **({} if run.memory is None else {"memory": run.memory.words, "memory_wanted_mb": run.memory.wanted_mb}),
     }

@@ -75,6 +75,8 @@ class _Page:
             cut = text.rstrip()[: self._console.width - INDENT - 2]
             self._console.print(Text(f"{'':{INDENT}}| {cut}", style="dim"))
         self._say("", MEANS[kind.failure])
+        if memories := [run.memory for run in kind.runs if run.memory is not None]:
+            self._say("memory", max(memories, key=lambda memory: memory.wanted_mb or 0).words)
         shared = _shared([run.labels for run in kind.runs])
         own = {name: value for name, value in shared.items() if name not in self._common}
         if own:

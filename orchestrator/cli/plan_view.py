@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from orchestrator.cli.units import hours, size
+from orchestrator.cli.units import hours, plural, size
 from orchestrator.foresight import power_of
+from orchestrator.job_limits import StageLimit
 from orchestrator.planning import Prepared
 from sweeps.cost import Cost
 
@@ -22,6 +23,7 @@ def show_plan(
     done: Collection[str],
     verbose: bool,
     notices: Sequence[str] = (),
+    limits: Sequence[StageLimit] = (),
 ) -> None:
     """Print a plan; the table by cell only where ``verbose``. ``notices``: besides the design's own."""
     design = prepared.design
@@ -54,11 +56,14 @@ def show_plan(
         f"{cost.flops:.2g} FLOPs, checkpoints up to {size(cost.checkpoint_bytes)}",
         highlight=False,
     )
+    for one in limits:
+        console.print(f"{one.stage}: {plural(one.packs, 'job')}, {one.limit.words}", highlight=False)
     if (line := power_of(design)) is not None:
         console.print(line, highlight=False)
     for reason, count in Counter(skipped.reason for skipped in design.skipped).most_common():
         console.print(f"[dim]left out: {count} combinations: {reason}[/dim]", highlight=False, markup=True)
-    for notice in (*design.notices, *notices):
+    told = dict.fromkeys(f"{one.stage}: {note}" for one in limits for note in one.limit.notes)
+    for notice in (*design.notices, *notices, *told):
         console.print(f"[yellow]notice:[/yellow] {notice}", highlight=False)
     if prepared.unlisted:
         console.print(
@@ -86,7 +91,13 @@ def _cells(cost: Cost) -> Table:
     return table
 
 
-def plan_json(prepared: Prepared, cost: Cost, done: Collection[str], notices: Sequence[str] = ()) -> dict[str, Any]:
+def plan_json(
+    prepared: Prepared,
+    cost: Cost,
+    done: Collection[str],
+    notices: Sequence[str] = (),
+    limits: Sequence[StageLimit] = (),
+) -> dict[str, Any]:
     """The plan for scripts."""
     design = prepared.design
     return {
@@ -121,4 +132,5 @@ def plan_json(prepared: Prepared, cost: Cost, done: Collection[str], notices: Se
         "skipped": [{"labels": dict(s.labels), "reason": s.reason} for s in design.skipped],
         "unlisted": list(prepared.unlisted),
         "notices": [*design.notices, *notices],
+        "limits": [one.payload() for one in limits],
     }

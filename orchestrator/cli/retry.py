@@ -34,12 +34,13 @@ def command(
     A pack's id (`p...`) stands for all its runs.
 
     The preview says of each pack where it would go on and how exactly: exact, not exact (why), or refused (why; it is
-    not asked for, and the exit code is 3). The request is a file; a running `sweep` or `watch` takes it up at its next
-    pass.
+    not asked for, and the exit code is 3); on a cluster also the time limit, the warning and the memory that it would
+    ask for, and by whose word. The request is a file; a running `sweep` or `watch` takes it up at its next pass.
     """
     from jobs.state import RunState
     from orchestrator.cli.asking import ask, choose, preview
     from orchestrator.cli.common import Refused
+    from orchestrator.job_limits import retried
     from orchestrator.resume import foretell
 
     space = workspace(ctx)
@@ -49,6 +50,7 @@ def command(
         pack: foretell(space, of[0].pack, [c.run for c in of], choice.wishes, fresh=not resume, policy=choice.policy)
         for pack, of in choice.packs.items()
     }
+    asks = retried(space, choice, {pack: resume.step for pack, resume in resumes.items()})
     if as_json:
         rows = [
             {
@@ -57,6 +59,7 @@ def command(
                 "from_step": resumes[c.pack.id].step,
                 "resume": resumes[c.pack.id].verdict,
                 "why": resumes[c.pack.id].why,
+                **asks[c.pack.id].payload(),
             }
             for c in choice.runs
         ]
@@ -64,7 +67,7 @@ def command(
     elif not choice.runs:
         click.echo("No failed or cancelled run to retry.")
     else:
-        preview(space, choice, limit, resumes)
+        preview(space, choice, limit, resumes, asks)
     if not choice.runs:
         return
     refused = [c for c in choice.runs if resumes[c.pack.id].verdict == "refused"]

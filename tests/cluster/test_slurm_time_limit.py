@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import orjson
 import pytest
@@ -174,3 +175,39 @@ def test_a_controller_that_is_away_leaves_the_proposal(tmp_path: Path, slurm: Fa
     found = Site(tmp_path, slurm).backend.limit_of(WORK)
     assert isinstance(found, TimeLimit)
     assert (found.minutes, found.lead_s) == (240, 150)
+
+
+# Whole sweeps
+
+
+def test_a_run_longer_than_its_proposed_limit_finishes_over_several_jobs(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    slurm.configure(MaxTime=1, DefaultTime=1)
+    sweep = proof.Sweep(tmp_path / "s", packs=1, members=1, steps=60, shape={"stack_key": "toy", "steps": 60})
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    slurm.end(f"{sweep.array()}_0", "NODE_FAIL")  # the next attempt is handed over anew, with what was measured
+    sweep.until(loop, lambda _: sweep.begun() == 2)
+    scripts = sorted(sweep.workspace.submissions.glob("*/array-0.sh"), key=lambda path: path.stat().st_mtime)
+    assert ["--time=1" in script.read_text() for script in scripts] == [False, True]
+    for begun in (2, 3):  # each job is warned half a minute before its limit, saves and is queued again
+        sweep.until(loop, lambda _, begun=begun: sweep.begun() == begun)
+        slurm.advance(35)
+    sweep.finish(loop)
+    assert len(sweep.attempts()) >= 4
+    assert slurm.calls["sbatch"] == 2
+
+
+def test_a_run_out_of_memory_asks_for_more(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    sweep = proof.Sweep(
+        tmp_path / "s",
+        packs=1,
+        members=1,
+        steps=5,
+        resources={"memory_mb": 500, "max_memory_mb": 900},
+        settings={"toy": {"oom_at": 3, "attempts": [1]}},
+    )
+    sweep.finish(sweep.loop())
+    asked = {name: spec["options"]["mem"] for name, spec in slurm.state["specs"].items()}
+    assert sorted(asked.values()) == ["500M", "900M"]

@@ -196,7 +196,7 @@ def test_a_duplicate_job_leaves_the_attempt_to_the_one_that_claimed_it(memory: P
     loop = case.loop()
     loop.tick()
     (job,) = case.cluster.jobs()
-    request = job_request(case.packs[0], loop.board.histories[case.packs[0]][0], loop.board)
+    request = job_request(case.packs[0], loop.board.histories[case.packs[0]][0], loop.board, Resources())
     case.cluster.vanish(job["name"])
     case.cluster.submit(job["batch"], [request])
     assert len(case.cluster.jobs()) == 2

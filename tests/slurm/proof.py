@@ -52,6 +52,7 @@ class Sweep:
         packs: how many packs; members: runs in each.
         steps, step_seconds: of every run.
         minutes: time limit of its jobs.
+        shape: what the plan says of its programs; with ``steps`` in it, time limits are proposed.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Sweep:
         profile: Profile | None = None,
         policy: Policy = FAST,
         settings: Mapping[str, Any] | None = None,
+        shape: Mapping[str, Any] | None = None,
     ) -> None:
         self.workspace = Workspace(folder / "runs")
         self.profile = profile or Profile(lead_s=40)
@@ -78,7 +80,8 @@ class Sweep:
         config = {"steps": steps, "step_seconds": step_seconds}
         lines: list[dict[str, Any]] = [
             {"plan": 1, "sweep": "proof", "digest": "d"},
-            {"cell": 0, "stage": "s", "runner": "toy", "config": config, "labels": {}, "shape": {"stack_key": "toy"}},
+            {"cell": 0, "stage": "s", "runner": "toy", "config": config, "labels": {}}
+            | {"shape": shape or {"stack_key": "toy"}},
         ]
         tail = []
         execution = {"checkpoint_seconds": checkpoint_seconds, "hang_floor_s": 60.0, **(execution or {})}
