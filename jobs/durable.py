@@ -115,10 +115,9 @@ class AppendLog:
             self._file.close()
 
 
-def read_log(path: Path, offset: int = 0, limit: int | None = None) -> tuple[list[Any], int]:
-    """Records from byte ``offset`` on (up to byte ``limit`` of the file), and the offset behind the last whole line.
-
-    A torn last line is dropped, and so is a line that is not JSON (a torn line in the middle)."""
+def read_lines(path: Path, offset: int = 0, limit: int | None = None) -> tuple[list[bytes], int]:
+    """Whole lines from byte ``offset`` on (up to byte ``limit`` of the file), and the offset behind the last one. A
+    torn last line is dropped."""
     try:
         with open(path, "rb") as file:
             file.seek(offset)
@@ -126,10 +125,16 @@ def read_log(path: Path, offset: int = 0, limit: int | None = None) -> tuple[lis
     except FileNotFoundError:
         return [], offset
     end = data.rfind(b"\n") + 1
+    return data[:end].splitlines(), offset + end
+
+
+def read_log(path: Path, offset: int = 0, limit: int | None = None) -> tuple[list[Any], int]:
+    """As ``read_lines``, each line parsed; one that is not JSON (torn in the middle) is dropped."""
+    lines, end = read_lines(path, offset, limit)
     records = []
-    for line in data[:end].splitlines():
+    for line in lines:
         try:
             records.append(orjson.loads(line))
         except orjson.JSONDecodeError:
             continue
-    return records, offset + end
+    return records, end

@@ -53,6 +53,14 @@ def _step(state: _State, config: ToyConfig, seed: int, step: int) -> None:
     state.loss = 0.9 * state.loss + 0.1 * (1 - state.accuracy)
 
 
+def _metrics(config: ToyConfig, state: _State, loss: float) -> dict[str, float]:
+    metrics = {"train/loss": loss, "test/accuracy": state.accuracy}
+    if config.lr is not None:
+        off = abs(math.log10(config.lr / config.best_lr))
+        metrics |= {"validation/loss": 1.0 + off, "validation/accuracy": state.accuracy}
+    return metrics
+
+
 class _Trouble:
     """The fault switches of one member, silent in attempts they are not meant for."""
 
@@ -143,7 +151,7 @@ def run(session: Session) -> None:
                 session.finish(m.run, step, "failed", {}, FailureClass.DIVERGED, f"loss is nan at step {step}")
                 active.remove(m)
             elif step % m.config.metric_every == 0 or step == m.config.steps:
-                session.metrics(m.run, step, {"train/loss": loss, "test/accuracy": state.accuracy})
+                session.metrics(m.run, step, _metrics(m.config, state, loss))
         leaving = session.advance(step, total)
         if session.checkpoint_due(step):
             session.save(step, write)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -71,17 +71,22 @@ class ToyConfig(BaseModel):
     metric_every: Annotated[int, Field(ge=1)] = 1
     checkpoint_bytes: Step = 0
     """Ballast in each checkpoint."""
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """A rate makes it fit to be a pilot: the run also tells validation metrics, whose loss is least at ``best_lr``."""
+    best_lr: Annotated[float, Field(gt=0)] = 1e-3
+    chance: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Accuracy without learning."""
     stack: str = ""
     """Part of the stack key: runs of different ``stack`` never share a pack."""
     products: tuple[str, ...] = ()
     consumes: tuple[str, ...] = ()
+    layout: Literal["whole", "sums", "sharded"] = "whole"
+    """What its checkpoints say of the number of processes that wrote them; in truth a toy's are always whole."""
     note: str = ""
     """Decides nothing; tells arms of a sweep apart."""
     faults: Faults = Faults()
 
 
-    layout: Literal["whole", "sums", "sharded"] = "whole"
-    """What its checkpoints say of the number of processes that wrote them; in truth a toy's are always whole."""
 def describe(config: ToyConfig) -> RunShape:
     """The shape of a toy run."""
     return RunShape(

@@ -13,6 +13,7 @@
                                         and log.txt.rank1, heartbeat.json.rank1, exit.json.rank1, ...
       packs/<p12>/<pack id>/checkpoints/step-<n>/   files, manifest.json last
       code/<tree hash>/                 the code the nodes run
+      rates/<pilot>-<digest>.yaml       what a rule chose from a pilot; can be made again from its runs
       tables/                           mlflow.db, outbox.jsonl; all of it can be deleted and gathered again
       tables/<name>/                    runs.parquet, curves.parquet of one sweep
 
@@ -67,7 +68,6 @@ class AttemptDir:
         return self.path / "log.txt"
 
     @property
-    @property
     def rendezvous(self) -> Path:
         """Where the processes of an attempt meet, if it has several."""
         return self.path / "rendezvous.json"
@@ -84,6 +84,7 @@ class AttemptDir:
         first = {0: self.log} if self.log.exists() else {}
         return first | {rank: self.of_rank(self.log, rank) for rank in ranks}
 
+    @property
     def products(self) -> Path:
         return self.path / "products"
 
@@ -135,6 +136,10 @@ class Workspace:
     @cached_property
     def tables(self) -> Path:
         return self.root / "tables"
+
+    def rates_table(self, pilot: str, digest: str) -> Path:
+        """What was chosen from a pilot; ``digest``: of its runs and of how the rule was applied."""
+        return self.root / "rates" / f"{pilot}-{digest}.yaml"
 
     def sweep(self, name: str) -> Path:
         return self.sweeps / name
