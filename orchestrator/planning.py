@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from jobs.durable import decide_file, read_json, replace_file
 from jobs.workspace import Workspace
 from orchestrator.desired import plan_digest, sweep_names
+from orchestrator.errors import OrchestratorError
 from orchestrator.workspace_id import ensure_workspace_id
 from sweeps.design import Design, PackPlan
 from sweeps.pack import assign
@@ -35,13 +37,18 @@ class Prepared:
         return self.design.name
 
 
-def prepare(space: Workspace, source: str, overrides: Sequence[str] = ()) -> Prepared:
+def prepare(
+    space: Workspace, source: str, overrides: Sequence[str] = (), tables: Mapping[str, Path] | None = None
+) -> Prepared:
     """Load and expand ``source``; writes nothing.
+
+    Args:
+        tables: pilot -> table that was chosen from it (``orchestrator.pilot_rounds``).
 
     Raises:
         SweepError: every mistake in the file and the overrides.
     """
-    design = read_design(source, overrides)
+    design = read_design(source, overrides, tables=tables)
     old = plan_digest(space, design.name)
     content = plan_bytes(design)
     if _digest(content) == old:
@@ -88,7 +95,14 @@ def _packs_on_disk(space: Workspace, name: str) -> Iterable[PackPlan]:
 
 
 def commit(space: Workspace, prepared: Prepared) -> None:
-    """Write the plan, keeping the one it replaces. The same plan again writes nothing."""
+    """Write the plan, keeping the one it replaces. The same plan again writes nothing.
+
+    Raises:
+        OrchestratorError: some of its values are assumed: a pilot has not chosen them yet.
+    """
+    if prepared.design.assumed:
+        names = ", ".join(f"values.{name}" for name in prepared.design.assumed)
+        raise OrchestratorError(f"{prepared.name} cannot be launched: no pilot has chosen its {names} yet")
     path = space.plan(prepared.name)
     if not prepared.changed:
         return

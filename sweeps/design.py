@@ -100,6 +100,7 @@ class Design:
         settings: the resolved sweep file as plain JSON.
         analysis: the analysis block with its defaults filled in.
         runs: seed-major within each stage, so that early results span the whole grid.
+        assumed: pilots that have not chosen yet: this design is good for prices, and may not be launched.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Design:
     packs: tuple[PackPlan, ...]
     skipped: tuple[Skipped, ...]
     notices: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
     def labels(self, run: PlannedRun) -> dict[str, Any]:
         """All labels of a run, its cell's and its own."""

@@ -143,6 +143,7 @@ class _Expansion:
             packs=packs,
             skipped=tuple(self.skipped),
             notices=(*told, *crossing.repeated(self.sweep), *self.notices, *notices),
+            assumed=self.sweep.assumed,
         )
 
     def _retyped(self, labels: Mapping[str, Any], texts: Mapping[Any, str]) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """A sweep file -> a checked, resolved ``Sweep``.
 
-In this order: includes, preset, overrides, interpolation, curves from files, schema.
+In this order: includes, preset, overrides, tables of pilots, interpolation, curves from files, schema.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sweeps import mistakes, shipped
+from sweeps import mistakes, pilots, shipped
 from sweeps.curve_files import read_curves
 from sweeps.errors import Problem, SweepError
 from sweeps.interpolation import resolve
@@ -32,21 +32,29 @@ class Sweep:
         settings: the same as plain, resolved JSON, as the author wrote it (no include, no presets).
         source: path, preset and overrides it came from.
         origins: path in ``settings`` -> where it was written.
+        assumed: pilots that have not chosen yet: their values are good for prices only.
     """
 
     file: SweepFile
     settings: Mapping[str, Any]
     source: Mapping[str, Any]
     origins: Mapping[tuple[str | int, ...], Origin] = field(repr=False)
+    assumed: tuple[str, ...] = ()
 
 
-def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | None = None) -> Sweep:
+def load_sweep(
+    source: str | Path,
+    overrides: Sequence[str] = (),
+    preset: str | None = None,
+    tables: Mapping[str, Path] | None = None,
+) -> Sweep:
     """Read ``source`` (a path, or the name of a shipped recipe).
 
     Args:
         source: a path, or a name such as ``compat.yaml`` or ``compat``.
         overrides: ``key=value`` in OmegaConf's dot-list syntax; ``preset=NAME`` among them chooses a preset.
         preset: name of the preset to lay over the file.
+        tables: name of a pilot -> the table that the rule made; without one its values are assumed.
 
     Raises:
         SweepError: with every mistake that was found, each with its line.
@@ -66,11 +74,18 @@ def load_sweep(source: str | Path, overrides: Sequence[str] = (), preset: str | 
     if problems and not tree:
         raise SweepError(problems)  # nothing could be read: what its keys lack is no news
     tree.setdefault("name", path.stem)
+    known = len(problems)
+    tree, origins = _over_tables(tree, origins, tables or {}, problems)
+    if len(problems) > known:
+        raise SweepError(in_order(problems))  # that what it chooses is missing is no news
     tree = read_curves(resolve(tree, origins, problems), origins, problems)
     tree = _within_json(tree, origins, problems)
     file, tree = _checked(tree, origins, problems)
     provenance = {"file": shipped.shown(path), "preset": chosen, "overrides": list(kept)}
-    sweep = None if file is None else Sweep(file, tree, provenance, origins)
+    assumed = (
+        () if file is None else tuple(n for n, p in file.pilots.items() if p is not None and n not in (tables or {}))
+    )
+    sweep = None if file is None else Sweep(file, tree, provenance, origins, assumed)
     if problems or sweep is None:
         raise SweepError(in_order(problems), sweep)
     return sweep
@@ -92,6 +107,7 @@ def _read_file(path: Path, problems: list[Problem], inside: tuple[Path, ...]) ->
         return {}, {}
     tree, origins = read_tree(text, name, problems)
     _settle_presets(tree, path.parent)
+    pilots.settle(tree, path.parent)
     return _with_includes(tree, origins, path, problems, (*inside, path.resolve()))
 
 
@@ -99,6 +115,7 @@ def _settle_presets(tree: Tree, folder: Path) -> None:
     """What presets include lies beside the file they stand in, whichever file is laid over it later."""
     presets = tree.get("presets")
     for body in presets.values() if isinstance(presets, dict) else ():
+        pilots.settle(body, folder)
         wanted = body.get("include") if isinstance(body, dict) else None
         if isinstance(wanted, str):
             body["include"] = str(shipped.beside(wanted, folder))
@@ -124,6 +141,18 @@ def _with_includes(
         else:
             part, part_origins = _read_file(file, problems, inside)
             below, found = merge(below, part), {**found, **part_origins}
+    return merge(below, tree), {**found, **origins}
+
+
+def _over_tables(
+    tree: Tree, origins: Origins, tables: Mapping[str, Path], problems: list[Problem]
+) -> tuple[Tree, Origins]:
+    """``tree`` over what pilots have chosen for it, or over what is assumed until they have."""
+    below = pilots.assumed_values(tree, origins, tables, problems)
+    found: Origins = {}
+    for path in tables.values():
+        part, part_origins = _read_file(path, problems, ())
+        below, found = merge(below, part), {**found, **part_origins}
     return merge(below, tree), {**found, **origins}
 
 

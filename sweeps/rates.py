@@ -1,8 +1,9 @@
 """The written rule that chooses a task's learning rate and its fixed step T from a pilot. Validation data only.
 
 Rate: the largest of the grid whose median final validation loss over the pilot's seeds is within 10 % of the best
-median, and at which no seed diverged. Where it is the largest or smallest of the grid, the grid must be extended and
-the pilot run again: an edge says only that the answer lies further out.
+median, and at which no seed diverged. Where it is the largest or smallest of the grid (or a seed diverged at every
+rate), the grid is continued on the 1-2-5 ladder by a decade, for that task alone, and the rule applied to all of it: an
+edge says only that the answer lies further out.
 
 T: the first evaluation at which the baseline's mean validation accuracy, at that rate, passes halfway between chance
 and its final value, rounded up to an even step and clipped. Runs are full length: a rate that is best early is
@@ -19,8 +20,10 @@ from statistics import fmean, median
 from typing import Any
 
 from jobs import runners
-from sweeps.design import Design
 from sweeps.errors import SweepError
+
+LADDER = (1, 2, 5)
+"""Mantissas of the rates that a grid is continued with."""
 
 WITHIN = 0.10
 """A median loss up to this much above the best counts as good as the best."""
@@ -84,10 +87,7 @@ def choose(
     Raises:
         SweepError: a task without chance, rates with different seeds, no rate without a diverged seed, shared seeds.
     """
-    grouped: dict[str, dict[float, dict[int, list[Mapping[str, Any]]]]] = {}
-    for row in rows:
-        by_rate = grouped.setdefault(row["task"], defaultdict(lambda: defaultdict(list)))
-        by_rate[float(row["lr"])][int(row["seed"])].append(row)
+    grouped = _grouped(rows)
     if not grouped:
         raise SweepError("there are no pilot runs to choose from; run `orchestrate sweep pilot.yaml` first")
     used = {seed for by_rate in grouped.values() for seeds in by_rate.values() for seed in seeds}
@@ -98,83 +98,108 @@ def choose(
     return [_choose(task, by_rate, chance[task], clip) for task, by_rate in grouped.items()]
 
 
-def chance_levels(design: Design, column: str = "task") -> dict[str, float]:
-    """Accuracy without learning of each level of ``column``, as the task in its cells' configs knows it."""
-    levels: dict[str, float] = {}
-    for cell in design.cells:
-        if column in cell.labels and cell.labels[column] not in levels:
-            task = getattr(runners.validate_config(cell.runner, cell.config), "task", None)
-            if (chance := getattr(task, "chance", None)) is not None:
-                levels[cell.labels[column]] = float(chance)
-    return levels
+def extensions(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+    """Rates to try next, by task: a decade of the ladder beyond the edge that the choice lies at.
 
+    Tasks whose choice lies inside their grid are absent.
 
-def rates_yaml(choices: Sequence[TaskRate], command: str, size: str) -> str:
-    """The table as a part that a recipe includes: ``values.rates``, who made it, and what is doubtful about it.
-
-    Args:
-        command: what was typed to make it.
-        size: what the table is for, in its first line ("mini", "full").
+    Raises:
+        SweepError: rates of a task with different seeds.
     """
-    lines = [
-        f"# Learning rate and fixed step T of each task ({size} size), for compat.yaml.",
-        f"# Made by: {command}",
-        "# Rule: sweeps/rates.py. Pilot seeds only, validation data only.",
-        "values:",
-        "  rates:",
-    ]
-    for c in choices:
-        lines.append(f"    {c.task}: {{lr: {c.lr!r}, T: {c.T}, steps: {c.steps}}}")
-        ground = f"loss {c.loss:.4g}, best {c.best_loss:.4g}; accuracy {c.final_accuracy:.3f}, chance {c.chance:.3f}"
-        doubt = [f"the {c.edge} rate of the grid: extend it"] if c.edge else []
-        doubt += [] if c.learned else ["hardly above chance: T means little"]
-        lines.append(f"    # {'; '.join([ground, *doubt])}")
-    lines += ["  rates_source:", f"    made_by: {_quoted(command)}", "    provisional: false", ""]
-    edges = [f"{c.task} ({c.edge})" for c in choices if c.edge]
-    lines.append("notices:")
-    if edges:
-        text = f"rates chosen at an edge of the pilot's grid, which should be extended: {', '.join(edges)}"
-        lines.append(f"  rates: {_quoted(text)}")
-    else:
-        lines.append("  rates: null")
-    return "\n".join(lines) + "\n"
+    wanted: dict[str, tuple[float, ...]] = {}
+    for task, by_rate in _grouped(rows).items():
+        lr, _ = _rate(_losses(task, by_rate))
+        edge = _edge(lr, sorted(by_rate))
+        if edge is not None:
+            wanted[task] = ladder(max(by_rate), up=True) if edge == "largest" else ladder(min(by_rate), up=False)
+    return wanted
 
 
-def _choose(
-    task: str, by_rate: Mapping[float, Mapping[int, list[Mapping[str, Any]]]], chance: float, clip: tuple[int, int]
-) -> TaskRate:
-    grid = sorted(by_rate)
-    seeds = {tuple(sorted(by_seed)) for by_seed in by_rate.values()}
-    if len(seeds) > 1:
+def ladder(rate: float, *, up: bool, count: int = len(LADDER)) -> tuple[float, ...]:
+    """The next ``count`` rates of the 1-2-5 ladder beyond ``rate``, in rising order.
+
+    >>> ladder(0.1, up=True)
+    (0.2, 0.5, 1.0)
+    """
+    decade = math.floor(math.log10(rate))
+    # Written as text and read back, so that a rate is the number its author would type.
+    rungs = [float(f"{m}e{exponent}") for exponent in range(decade - count, decade + count + 2) for m in LADDER]
+    beyond = [rung for rung in rungs if (rung > rate * (1 + 1e-9) if up else rung < rate * (1 - 1e-9))]
+    return tuple(beyond[:count] if up else beyond[-count:])
+
+
+def assumed(rates: Sequence[float], clip: tuple[int, int]) -> dict[str, Any]:
+    """What an entry is taken to be while no pilot has chosen it, for prices only: T at its upper limit, so that no run
+    gets longer, and the middle of the grid."""
+    return _entry(sorted(rates)[len(rates) // 2], clip[1] + clip[1] % 2)
+
+
+def chance_of(runner: str, config: Mapping[str, Any]) -> float | None:
+    """Accuracy without learning, as the task of a config knows it; None where it knows none."""
+    typed = runners.validate_config(runner, config)
+    level = getattr(getattr(typed, "task", typed), "chance", None)
+    return None if level is None else float(level)
+
+
+ByRate = dict[float, dict[int, list[Mapping[str, Any]]]]
+"""Rate -> seed -> evaluations."""
+
+
+def _grouped(rows: Iterable[Mapping[str, Any]]) -> dict[str, ByRate]:
+    grouped: dict[str, ByRate] = {}
+    for row in rows:
+        by_rate = grouped.setdefault(row["task"], defaultdict(lambda: defaultdict(list)))
+        by_rate[float(row["lr"])][int(row["seed"])].append(row)
+    return grouped
+
+
+def _losses(task: str, by_rate: ByRate) -> dict[float, float]:
+    """Median final loss of each rate at which no seed diverged."""
+    if len({tuple(sorted(by_seed)) for by_seed in by_rate.values()}) > 1:
         raise SweepError(f"{task}: its rates have different seeds, so the pilot is not finished; run it to its end")
-    diverged = tuple(lr for lr in grid if any(_diverged(rows) for rows in by_rate[lr].values()))
-    losses = {lr: median(_last(rows)[LOSS] for rows in by_rate[lr].values()) for lr in grid if lr not in diverged}
+    return {
+        lr: median(_last(rows)[LOSS] for rows in by_rate[lr].values())
+        for lr in sorted(by_rate)
+        if not any(_diverged(rows) for rows in by_rate[lr].values())
+    }
+
+
+def _rate(losses: Mapping[float, float]) -> tuple[float | None, float]:
+    """(the rate that the rule chooses, the best loss); None where a seed diverged at every rate."""
     if not losses:
-        raise SweepError(f"{task}: a seed diverged at every rate of the grid {grid}; extend it downwards")
+        return None, math.inf
     best = min(losses.values())
-    lr = max(rate for rate, loss in losses.items() if loss <= best * (1 + WITHIN))
+    return max(rate for rate, loss in losses.items() if loss <= best * (1 + WITHIN)), best
+
+
+def _choose(task: str, by_rate: ByRate, chance: float, clip: tuple[int, int]) -> TaskRate:
+    losses = _losses(task, by_rate)
+    lr, best = _rate(losses)
+    if lr is None:
+        raise SweepError(f"{task}: a seed diverged at every rate of the grid {sorted(by_rate)}; extend it downwards")
     curve = _mean_curve(by_rate[lr])
-    final = curve[max(curve)]
     fixed = _fixed_step(curve, chance, clip)
     return TaskRate(
         task=task,
-        lr=lr,
-        T=fixed,
-        steps=2 * fixed + fixed // 2,
+        **_entry(lr, fixed),
         loss=losses[lr],
         best_loss=best,
-        final_accuracy=final,
+        final_accuracy=curve[max(curve)],
         chance=chance,
-        edge=_edge(lr, grid),
-        diverged=diverged,
-        seeds=next(iter(seeds)),
+        edge=_edge(lr, sorted(by_rate)),
+        diverged=tuple(rate for rate in sorted(by_rate) if rate not in losses),
+        seeds=tuple(sorted(by_rate[lr])),
     )
 
 
-def _edge(lr: float, grid: Sequence[float]) -> str | None:
+def _entry(lr: float, fixed: int) -> dict[str, Any]:
+    return {"lr": lr, "T": fixed, "steps": 2 * fixed + fixed // 2}
+
+
+def _edge(lr: float | None, grid: Sequence[float]) -> str | None:
     if lr == grid[-1]:
         return "largest"
-    return "smallest" if lr == grid[0] else None
+    return "smallest" if lr is None or lr == grid[0] else None
 
 
 def _fixed_step(curve: Mapping[int, float], chance: float, clip: tuple[int, int]) -> int:
@@ -198,7 +223,3 @@ def _last(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _diverged(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row.get("diverged") for row in rows) or not math.isfinite(_last(rows)[LOSS])
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

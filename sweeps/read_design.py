@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeps.design import Design
@@ -11,15 +11,20 @@ from sweeps.expand import expand
 from sweeps.load import in_order, load_sweep
 
 
-def read_design(source: str | Path, overrides: Sequence[str] = (), preset: str | None = None) -> Design:
-    """Load and expand ``source``.
+def read_design(
+    source: str | Path,
+    overrides: Sequence[str] = (),
+    preset: str | None = None,
+    tables: Mapping[str, Path] | None = None,
+) -> Design:
+    """Load and expand ``source``. Arguments: those of ``load_sweep``.
 
     Raises:
         SweepError: with every mistake. A file that cannot be taken as it is, is expanded without its mistakes, so that
             those in its cells are not only told in a second round.
     """
     try:
-        return expand(load_sweep(source, overrides, preset))
+        return expand(load_sweep(source, overrides, preset, tables))
     except SweepError as error:
         if error.rest is None:
             raise

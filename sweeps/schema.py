@@ -131,10 +131,10 @@ class Resources(_Block):
     max_memory_mb: Annotated[int, Field(ge=1)] | None = None
     """After an attempt that ran out of memory the next asks for more, up to this."""
     nodes: Annotated[int, Field(ge=1)] | None = None
-    minutes: Annotated[int, Field(ge=1)] | None = None
-    extra: dict[str, str] | None = None
     processes: Annotated[int, Field(ge=1)] | None = None
     """On each node."""
+    minutes: Annotated[int, Field(ge=1)] | None = None
+    extra: dict[str, str] | None = None
 
 
 class Execution(_Block):
@@ -206,12 +206,35 @@ class Analysis(_Block):
         return self
 
 
+class Pilot(_Block):
+    """Where ``values.<name>`` comes from: another sweep's results, by a written rule. Nothing is trained before that.
+
+    The rule gives an entry a level of the pilot's factor ``column``, chosen from the levels of its factor ``factor``.
+    """
+
+    sweep: Annotated[str, Field(min_length=1)]
+    overrides: tuple[str, ...] = ()
+    rule: Literal["rates"] = "rates"
+    column: Name = "task"
+    factor: Name = "lr"
+    clip: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = (150, 3000)
+    rounds: Annotated[int, Field(ge=0, le=10)] = 2
+    size: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = "full"
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.clip[0] > self.clip[1]:
+            raise ValueError("clip is the smallest and the largest T")
+        return self
+
+
 class SweepFile(_Block):
     """A whole file, after includes, preset, overrides and interpolation."""
 
     name: Annotated[str, Field(pattern=SWEEP_NAME)]
     description: str = ""
     values: Config = {}
+    pilots: Annotated[dict[Name, Pilot | None], BeforeValidator(_or_empty)] = {}
     config: Config = {}
     factors: Annotated[dict[Name, Factor], BeforeValidator(_or_empty)] = {}
     zip: tuple[tuple[str, ...], ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -12,13 +14,28 @@ from jobs.workspace import Workspace
 from orchestrator.cli.common import prefix
 
 
-def detach_watch(ctx: click.Context, space: Workspace, sweep: str, backend: str, max_in_flight: int | None) -> None:
+def detach_watch(space: Workspace, sweep: str, backend: str, max_in_flight: int | None) -> None:
     """Start `orchestrate watch SWEEP --report` in a session of its own; it outlives the terminal."""
-    argv = [sys.executable, "-P", "-m", "orchestrator.cli", "--root", str(space.root)]
-    argv += ["watch", sweep, "--report", "--backend", backend]
+    _start(space, sweep, ["watch", sweep, "--report"], backend, max_in_flight, space.root)
+
+
+def detach_sweep(
+    space: Workspace, sweep: str, file: str, overrides: Sequence[str], backend: str, max_in_flight: int | None
+) -> None:
+    """Start `orchestrate sweep FILE --yes` in a session of its own: pilots that come first, then the study. The file is
+    read again when the pilots have ended, so it stays where it is till then."""
+    typed = ["sweep", file, *overrides, "--yes"]
+    _start(space, sweep, typed, backend, max_in_flight, Path.cwd())
+
+
+def _start(
+    space: Workspace, sweep: str, verb: Sequence[str], backend: str, max_in_flight: int | None, folder: Path
+) -> None:
+    argv = [sys.executable, "-P", "-m", "orchestrator.cli", "--root", str(space.root), *verb, "--backend", backend]
     if max_in_flight:
         argv += ["--max-in-flight", str(max_in_flight)]
     log = space.sweep(sweep) / "watch.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         process = subprocess.Popen(
             argv,
@@ -26,7 +43,7 @@ def detach_watch(ctx: click.Context, space: Workspace, sweep: str, backend: str,
             stdout=output,
             stderr=output,
             start_new_session=True,
-            cwd=os.fspath(space.root),
+            cwd=os.fspath(folder),
         )
     click.echo(f"{sweep} runs in the background (process {process.pid}); its log is {log}")
-    click.echo(f"Next: orchestrate {prefix(space)}status {sweep}")
+    click.echo(f"Next: orchestrate {prefix(space)}status")

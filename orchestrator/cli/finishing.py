@@ -13,6 +13,7 @@ from jobs.workspace import Workspace
 from orchestrator.cli.common import prefix
 from orchestrator.cli.running import Detached, conclude, make_loop, say_detached, watch
 from orchestrator.exit_codes import Exit
+from orchestrator.loop import TickReport
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,28 @@ class Outcome:
     payload: dict[str, Any]
 
 
-def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console) -> Outcome:
-    """Watch a planned sweep to its end and write its report; exits by itself where the person detaches."""
+def run_to_end(
+    space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console, again: str
+) -> TickReport:
+    """Watch a planned sweep until nothing is left to do; exits by itself where the person detaches.
+
+    Args:
+        again: command that takes it up again.
+    """
     loop = make_loop(space, backend, [sweep], max_in_flight)
     try:
-        report = watch(loop, console)
+        return watch(loop, console)
     except Detached:
-        say_detached(f"orchestrate {prefix(space)}watch {sweep} --report")
+        say_detached(again)
         raise AssertionError("unreachable") from None
     finally:
         loop.close()
+
+
+def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console) -> Outcome:
+    """Watch a planned sweep to its end and write its report."""
+    again = f"orchestrate {prefix(space)}watch {sweep} --report"
+    report = run_to_end(space, sweep, backend, max_in_flight, console, again)
     page = write_results(space, sweep)
     counts = {str(state): report.total(state) for state in RunState}
     code = conclude(report)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
-from orchestrator.cli.common import backend_options, prefix, print_json, workspace
+from jobs.workspace import Workspace
+from orchestrator.cli.again import typed
+from orchestrator.cli.common import backend_options, print_json, workspace
 
 
 @click.command()
@@ -25,17 +25,26 @@ def command(
     """
     from rich.console import Console
 
+    from orchestrator.cli.piloting import prepare_study
     from orchestrator.cli.plan_view import plan_json, show_plan
     from orchestrator.cli.pricing import price
-    from orchestrator.planning import prepare
+    from orchestrator.job_limits import planned_limits
     from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
-    prepared = prepare(space, file, overrides)
-    cost, done = price(space, prepared, backend, max_in_flight)
-    notices = site_notices(prepared.design.packs, backend)
+    study = prepare_study(space, file, overrides, backend, max_in_flight)
+    cost, done = price(space, study.prepared, backend, max_in_flight)
+    notices = [*study.notices(space), *site_notices(study.prepared.design.packs, backend)]
+    limits = planned_limits(space, study.prepared.design, backend, done)
     if as_json:
-        print_json(plan_json(prepared, cost, done, notices))
+        print_json({**plan_json(study.prepared, cost, done, notices, limits), **study.payload()})
     else:
-        show_plan(Console(), prepared, cost, done, ctx.obj.verbose > 0, notices)
-        click.echo(f"Nothing was launched. Next: orchestrate {prefix(space)}{shlex.join(('sweep', file, *overrides))}")
+        study.show(Console(), ctx.obj.verbose > 0)
+        show_plan(Console(), study.prepared, cost, done, ctx.obj.verbose > 0, notices, limits)
+        click.echo(f"Nothing was launched. Next: {_next(ctx, space)}")
+
+
+def _next(ctx: click.Context, space: Workspace) -> str:
+    """The command that carries out what was shown: `plan` or `sweep --dry-run` as typed, less the showing."""
+    origin = ctx.parent if ctx.parent is not None and ctx.parent.command.name == "sweep" else ctx
+    return typed(origin, space, verb="sweep", without=("dry_run", "as_json"))

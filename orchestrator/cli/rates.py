@@ -6,36 +6,55 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import print_json, resolve_sweep, workspace
+from orchestrator.cli.common import prefix, print_json, resolve_sweep, workspace
 
 
 @click.command()
-@click.argument("sweep")
+@click.argument("sweeps", nargs=-1, required=True, metavar="SWEEP...")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the table to this file.")
 @click.option("--size", default="mini", show_default=True, help="What the table is for, named in its first line.")
 @click.option("--clip", nargs=2, type=int, default=(150, 3000), show_default=True, help="Smallest and largest T.")
+@click.option("--column", default="task", show_default=True, help="Factor whose levels each get a rate.")
+@click.option("--factor", default="lr", show_default=True, help="Factor whose levels are the rates.")
 @click.option("--json", "as_json", is_flag=True, help="Print the choices as JSON.")
 @click.pass_context
 def command(
-    ctx: click.Context, sweep: str, output: Path | None, size: str, clip: tuple[int, int], as_json: bool
+    ctx: click.Context,
+    sweeps: tuple[str, ...],
+    output: Path | None,
+    size: str,
+    clip: tuple[int, int],
+    column: str,
+    factor: str,
+    as_json: bool,
 ) -> None:
-    """Choose the learning rate and the fixed step T of every task from the pilot SWEEP, by the rule in
-    sweeps/rates.py: validation data and pilot seeds only. The table names this command."""
+    """Choose the learning rate and the fixed step T of every task from pilot SWEEPs (the pilot, and those that extended
+    its grid), by the rule in sweeps/rates.py: validation data and pilot seeds only. The table names this command.
+
+    Where a choice lies at an edge of its grid, the command that extends it is printed."""
     import dataclasses
 
     from orchestrator.pilot import pilot_rows
-    from sweeps.rates import choose, rates_yaml
+    from orchestrator.pilot_rounds import extending_commands, rates_command
+    from sweeps.rate_table import rates_yaml
+    from sweeps.rates import choose, extensions
+    from sweeps.schema import Pilot
 
     space = workspace(ctx)
-    name = resolve_sweep(space, sweep)
-    rows, chance = pilot_rows(space, name)
+    names = [resolve_sweep(space, sweep) for sweep in sweeps]
+    rows, chance = pilot_rows(space, names, column=column, factor=factor)
+    wanted = extensions(rows)
+    pilot = Pilot(sweep=names[0], column=column, factor=factor, clip=clip, size=size)
+    if wanted and not as_json:
+        click.echo("Choices at an edge of the grid; extend it, and name the new sweeps here too:", err=True)
+        for line in extending_commands(space, names, pilot, wanted, prefix(space)):
+            click.echo(f"  {line}", err=True)
     choices = choose(rows, chance, clip=clip)
-    typed = f"orchestrate rates {name} --size {size} --clip {clip[0]} {clip[1]}"
     if output is not None:
-        typed += f" -o {output.name}"
+        typed = f"{rates_command(names, pilot)} -o {output.name}"
         output.write_text(rates_yaml(choices, typed, size))
     if as_json:
-        print_json({"sweep": name, "choices": [dataclasses.asdict(choice) for choice in choices]})
+        print_json({"sweep": names[0], "sweeps": names, "choices": [dataclasses.asdict(choice) for choice in choices]})
         return
     for choice in choices:
         edge = f"  (the {choice.edge} of the grid: extend it)" if choice.edge else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import click
 
-from orchestrator.cli.common import backend_options, confirm, print_json, workspace
+from orchestrator.cli.common import backend_options, confirm, prefix, print_json, workspace
 
 ASK_ABOVE_HOURS = 0.5
 
@@ -35,7 +36,7 @@ def command(
 
     KEY=VALUE overrides the file, in OmegaConf's dot-list syntax; preset=NAME chooses one of its presets. What has been
     done already, in this sweep or any other of the workspace, is not done again. Ctrl-C detaches; the same command (or
-    `orchestrate watch`) takes up again.
+    `orchestrate watch`) takes up again. Where a pilot must choose values of FILE first, it is run first.
     """
     if dry_run:
         from orchestrator.cli.plan import command as plan
@@ -44,24 +45,38 @@ def command(
         return
     from rich.console import Console
 
+    from orchestrator.cli.detaching import detach_sweep, detach_watch
     from orchestrator.cli.finishing import finish
+    from orchestrator.cli.piloting import prepare_study, question, run_pilots
     from orchestrator.cli.plan_view import show_plan
     from orchestrator.cli.pricing import price
-    from orchestrator.cli.units import hours
+    from orchestrator.job_limits import planned_limits
     from orchestrator.planning import commit, freeze_analysis, prepare
     from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
     console = Console(stderr=True)
-    prepared = prepare(space, file, overrides)
+    study = prepare_study(space, file, overrides, backend, max_in_flight)
+    prepared = study.prepared
     cost, done = price(space, prepared, backend, max_in_flight)
     notices = site_notices(prepared.design.packs, backend)  # a mistake in the site profile is told before the plan
     if not as_json:
-        show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, notices)
-    if cost.wall_hours > ASK_ABOVE_HOURS:
+        study.show(console, ctx.obj.verbose > 0)
+        limits = planned_limits(space, prepared.design, backend, done)
+        show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, [*study.notices(space), *notices], limits)
+    if cost.wall_hours + study.pilot_hours > ASK_ABOVE_HOURS:
         smaller = _smaller(prepared.design.source, file)
-        question = f"This takes about {hours(cost.wall_hours)} on this machine. Go on?"
-        confirm(question, yes=yes, otherwise=f"say --yes to go on{smaller}")
+        confirm(question(study, cost), yes=yes, otherwise=f"say --yes to go on{smaller}")
+    if study.first:
+        typed = f"orchestrate {prefix(space)}{shlex.join(('sweep', file, *overrides))}"
+        if detach:
+            detach_sweep(space, prepared.name, file, overrides, backend, max_in_flight)
+            return
+        tables = run_pilots(space, file, overrides, backend, max_in_flight, console, typed)
+        prepared = prepare(space, file, overrides, tables)
+        if not as_json:
+            cost, done = price(space, prepared, backend, max_in_flight)
+            show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, notices)
     commit(space, prepared)
     if not freeze_analysis(space, prepared):
         click.echo(
@@ -70,9 +85,7 @@ def command(
         )
     limit = max_in_flight or prepared.design.settings.get("max_in_flight")
     if detach:
-        from orchestrator.cli.detaching import detach_watch
-
-        detach_watch(ctx, space, prepared.name, backend, limit)
+        detach_watch(space, prepared.name, backend, limit)
         return
     outcome = finish(space, prepared.name, backend, limit, console)
     if as_json:

@@ -11,7 +11,8 @@ import pytest
 
 from sweeps.errors import SweepError
 from sweeps.load import load_sweep
-from sweeps.rates import choose, rates_yaml
+from sweeps.rate_table import rates_yaml
+from sweeps.rates import assumed, choose, extensions, ladder
 
 STEPS = range(20, 401, 20)
 
@@ -62,6 +63,53 @@ def test_a_choice_at_an_edge_of_the_grid_says_that_it_must_be_extended(finals: l
     assert f"should be extended: copy ({edge})" in table
 
 
+@pytest.mark.parametrize(
+    ("rate", "up", "next_ones"),
+    [
+        (0.1, True, (0.2, 0.5, 1.0)),
+        (0.05, True, (0.1, 0.2, 0.5)),
+        (1e-4, False, (1e-5, 2e-5, 5e-5)),
+        (2e-3, False, (2e-4, 5e-4, 1e-3)),
+        (3e-3, True, (5e-3, 1e-2, 2e-2)),
+        (3e-3, False, (5e-4, 1e-3, 2e-3)),
+        (1.0, True, (2.0, 5.0, 10.0)),
+    ],
+)
+def test_the_ladder_goes_on_by_a_decade_in_numbers_as_one_writes_them(
+    rate: float, up: bool, next_ones: tuple[float, ...]
+) -> None:
+    assert ladder(rate, up=up) == next_ones
+
+
+def test_only_tasks_whose_choice_lies_at_an_edge_are_extended_and_outwards() -> None:
+    grid = (1e-3, 2e-3, 5e-3)
+    finals = {
+        "inside": (2.0, 1.0, 2.0),
+        "up": (2.0, 1.5, 1.0),
+        "down": (1.0, 1.5, 2.0),
+        "burnt": (math.nan, math.inf, math.nan),
+    }
+    rows = [
+        row
+        for task, losses in finals.items()
+        for row in pilot({lr: [loss] * 3 for lr, loss in zip(grid, losses, strict=True)}, task)
+    ]
+    assert extensions(rows) == {"up": (0.01, 0.02, 0.05), "down": (1e-4, 2e-4, 5e-4), "burnt": (1e-4, 2e-4, 5e-4)}
+    # The extension is read together with the grid: 0.02 is the largest within ten percent of 0.01, inside now.
+    rows += pilot({0.01: [0.9] * 3, 0.02: [0.95] * 3, 0.05: [3.0] * 3}, "up")
+    assert set(extensions(rows)) == {"down", "burnt"}
+    (choice,) = choose((row for row in rows if row["task"] == "up"), {"up": 0.1})
+    assert (choice.lr, choice.edge) == (0.02, None)
+
+
+def test_what_is_assumed_for_prices_is_as_long_as_a_run_can_get() -> None:
+    entry = assumed([1e-3, 1e-2, 1e-1], (150, 3000))
+    assert entry == {"lr": 1e-2, "T": 3000, "steps": 7500}
+    losses = {1e-3: [1.5], 2e-3: [1.0], 5e-3: [2.0]}
+    (choice,) = choose(pilot(losses, speed=1e9), {"copy": 0.1}, clip=(20, 301))
+    assert choice.steps <= assumed([1.0], (20, 301))["steps"]
+
+
 def test_the_fixed_step_is_the_first_evaluation_halfway_between_chance_and_the_end() -> None:
     # (0.1 + 0.885) / 2 = 0.4927 is passed at 67.5 steps; evaluations are 20 apart.
     losses = {1e-3: [1.5] * 3, 2e-3: [1.0] * 3, 5e-3: [2.0] * 3}
@@ -107,7 +155,8 @@ def test_the_table_is_a_part_that_a_recipe_can_include_and_names_its_command(tmp
     path.write_text("include: rates.yaml\nrunner: toy\nconfig: {steps: '${values.rates.add.steps}'}\n")
     sweep = load_sweep(path)
     assert sweep.file.values["rates"]["copy"] == {"lr": 0.002, "T": 80, "steps": 200}
-    assert sweep.file.values["rates_source"] == {"made_by": command, "provisional": False}
+    assert sweep.file.values["rates_source"] == {"made_by": command}
+    assert sweep.file.pilots == {"rates": None}, "whatever pilot the recipe names has chosen already"
     assert sweep.file.config["steps"] == 2.5 * sweep.file.values["rates"]["add"]["T"]
     assert sweep.file.notices == {"rates": None}
     assert table.splitlines()[1] == f"# Made by: {command}"

@@ -14,7 +14,7 @@ from sweeps.cost import estimate
 from sweeps.design import Design
 from sweeps.expand import expand
 from sweeps.load import load_sweep
-from sweeps.rates import chance_levels
+from sweeps.rates import chance_of
 
 TASKS = ["memorize", "parentheses", "addmod", "haystack", "add", "addreversed", "copy", "mano"]
 FIXED = ["gelu", "relu", "relu2", "silu", "random_spline"]
@@ -173,11 +173,11 @@ def test_the_pilot_looks_at_validation_data_only_and_its_grid_contains_what_is_c
 
 
 def test_every_task_of_the_pilot_knows_its_chance_level() -> None:
-    chance = chance_levels(design_of("pilot", "mini"))
+    chance = {cell.labels["task"]: chance_of(cell.runner, cell.config) for cell in design_of("pilot", "mini").cells}
     assert chance.keys() == set(TASKS)
     assert chance["memorize"] == pytest.approx(1 / 16)
     assert chance["addmod"] == pytest.approx(1 / 23)
-    assert all(0 <= level < 0.75 for level in chance.values())
+    assert all(level is not None and 0 <= level < 0.75 for level in chance.values())
 
 
 def test_pilot_and_study_train_the_same_model_on_the_same_data() -> None:
@@ -194,10 +194,30 @@ def test_pilot_and_study_train_the_same_model_on_the_same_data() -> None:
                 assert getattr(pilot, key) == getattr(other, key), (preset, cell.name, key)
 
 
-@pytest.mark.parametrize("size", ["full", "mini"])
-def test_a_provisional_table_says_so_in_every_plan(size: str) -> None:
-    design = design_of("compat", None if size == "full" else size)
-    source = design.settings["values"]["rates_source"]
-    said = any(f"rates-{size}.yaml is provisional" in notice for notice in design.notices)
-    assert said == source["provisional"]
-    assert source["made_by"]
+@pytest.mark.parametrize("preset", ["mini", "smoke", "bench"])
+def test_a_committed_table_names_its_command_and_lies_at_no_edge_of_its_grid(preset: str) -> None:
+    design = design_of("compat", preset)
+    assert design.assumed == ()
+    table = (shipped.FOLDER / "rates-mini.yaml").read_text()
+    command = design.settings["values"]["rates_source"]["made_by"]
+    assert f"# Made by: {command}\n" in table
+    assert command.startswith("orchestrate rates pilot-mini")
+    assert "extend it" not in table
+    assert not any("extended" in notice for notice in design.notices)
+
+
+def test_every_committed_table_was_made_by_the_rule() -> None:
+    tables = list(shipped.FOLDER.glob("rates-*.yaml"))
+    assert tables
+    for path in tables:
+        assert path.read_text().splitlines()[1].startswith("# Made by: orchestrate rates "), path.name
+
+
+def test_the_full_study_has_no_rates_of_its_own_and_is_priced_by_the_longest_runs_it_may_ask_for() -> None:
+    design = design_of("compat")
+    assert design.assumed == ("rates",)
+    pilot = design_of("pilot")
+    rates = {cell.config["optimizer"]["lr"] for cell in pilot.cells}
+    for cell in design.cells:
+        assert cell.config["optimizer"]["lr"] in rates
+        assert (cell.config["t_task"], cell.shape.steps) == (3000, 7500)
