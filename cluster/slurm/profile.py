@@ -44,7 +44,8 @@ class Profile(BaseModel):
     gpu_type: str | None = None
     """``a100`` in ``--gres=gpu:a100:4``."""
     minutes: int | None = None
-    """Time limit where a run names none; None: the partition's default."""
+    """Time limit where a run names none and nothing was measured, and the most that is proposed; None: the partition's
+    default and its MaxTime."""
     memory_mb: int | None = None
     """Memory a node where a run names none; None: the site's default."""
     container: tuple[str, ...] | str | None = None
@@ -57,7 +58,7 @@ class Profile(BaseModel):
     srun: tuple[str, ...] = ()
     """Further words for srun, in jobs of several processes."""
     lead_s: int = 120
-    """Seconds before the time limit at which the job is warned (USR2): what a checkpoint takes, by a good factor."""
+    """Seconds before the time limit at which the job is warned (USR2), at least: measured saves may need more."""
     group_readable: bool = False
     looks_per_minute: float = 4.0
     """squeue and sacct together."""
