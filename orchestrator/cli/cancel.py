@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.common import prefix, print_json, selection_options, workspace
+from orchestrator.cli.again import to_type, typed, watch_words
+from orchestrator.cli.common import print_json, selection_options, workspace
 
 
 @click.command()
@@ -47,9 +48,8 @@ def command(
     if not choice.runs:
         return
     if dry_run:
-        click.echo("Nothing was asked for (--dry-run).", err=True)
+        click.echo(f"Nothing was asked for. Next: {typed(ctx, space, without=('dry_run', 'as_json'))}", err=True)
         return
     ask(space, "cancel", choice.runs, fresh=False, yes=yes)
-    click.echo(
-        f"Asked for. A running sweep takes it up by itself; else: orchestrate {prefix(space)}watch --once", err=True
-    )
+    again = to_type(space, *watch_words(space), "--once")
+    click.echo(f"Asked for. A running sweep takes it up by itself; else: {again}", err=True)

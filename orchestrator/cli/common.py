@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
 from jobs.workspace import Workspace
+from orchestrator.cli.again import to_type
 from orchestrator.cli.main import Context
 from orchestrator.exit_codes import Exit
 
@@ -65,11 +64,6 @@ def workspace(ctx: click.Context) -> Workspace:
     return Workspace(context.root)
 
 
-def prefix(space: Workspace) -> str:
-    """``--root X `` for commands that a person is to type, "" where the workspace is the default one."""
-    return "" if space.root == Path("runs").absolute() else f"--root {shlex.quote(str(space.root))} "
-
-
 def sweep_names(space: Workspace) -> list[str]:
     """Sweeps that have been planned here, newest plan last."""
     plans = list(space.sweeps.glob("*/plan.jsonl")) if space.sweeps.is_dir() else []
@@ -84,7 +78,8 @@ def resolve_sweep(space: Workspace, text: str | None) -> str:
     """
     names = sweep_names(space)
     if not names:
-        raise click.UsageError(f"no sweep has been planned in {space.root}; start one with `orchestrate sweep FILE`")
+        first = f"{to_type(space, 'sweep')} FILE"
+        raise click.UsageError(f"no sweep has been planned in {space.root}; start one with: {first}")
     if text is None:
         return names[-1]
     if text in names:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from jobs.workspace import Workspace
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type
 
 
 def detach_watch(space: Workspace, sweep: str, backend: str, max_in_flight: int | None) -> None:
@@ -46,4 +46,4 @@ def _start(
             cwd=os.fspath(folder),
         )
     click.echo(f"{sweep} runs in the background (process {process.pid}); its log is {log}")
-    click.echo(f"Next: orchestrate {prefix(space)}status")
+    click.echo(f"Next: {to_type(space, 'status')}")

@@ -11,7 +11,7 @@ from rich.text import Text
 from jobs.workspace import Workspace
 from orchestrator.advice import FIX_FIRST, MEANS
 from orchestrator.broken import Kind
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type
 from orchestrator.cli.units import clip, plural
 from orchestrator.survey import Survey
 
@@ -39,7 +39,7 @@ def show_errors(
     line.append(f"; {plural(len(told), 'kind')} of failure", style="default")
     console.print(line)
     shown = told[: limit or None]
-    page = _Page(console, prefix(space), sweep, seen)
+    page = _Page(console, space, sweep, seen)
     widest = max(len(kind.failure) for kind in shown)
     for kind in shown:
         if group:
@@ -51,8 +51,8 @@ def show_errors(
 
 
 class _Page:
-    def __init__(self, console: Console, root: str, sweep: str | None, seen: Survey) -> None:
-        self._console, self._root, self._sweep = console, root, sweep
+    def __init__(self, console: Console, space: Workspace, sweep: str | None, seen: Survey) -> None:
+        self._console, self._space, self._sweep = console, space, sweep
         self._common = _shared([{**run.cell.labels, **run.labels} for run in seen.desired.runs.values()])
 
     def line(self, kind: Kind, widest: int) -> None:
@@ -85,13 +85,13 @@ class _Page:
         ids = " ".join(run.run for run in kind.runs[:IDS])
         more = f" and {len(kind.runs) - IDS:,} more" if len(kind.runs) > IDS else ""
         self._say("runs", ids + more)
-        self._say("log", f"orchestrate {self._root}logs {kind.runs[0].run}", command=True)
+        self._say("log", to_type(self._space, "logs", kind.runs[0].run), command=True)
         if all(run.again for run in kind.runs):
             self._say("mend", "nothing to do: they are tried again by themselves")
         else:
-            chosen = f" --sweep {self._sweep}" if self._sweep else ""
+            chosen = ("--sweep", self._sweep) if self._sweep else ()
             words = "mended?" if kind.failure in FIX_FIRST else "mend"
-            again = f"orchestrate {self._root}retry --class {kind.failure}{chosen} --dry-run"
+            again = to_type(self._space, "retry", "--class", str(kind.failure), *chosen, "--dry-run")
             self._say(words, again, command=True)
 
     def _say(self, word: str, text: str, *, command: bool = False) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type
 from orchestrator.cli.running import Detached, conclude, make_loop, say_detached, watch
 from orchestrator.exit_codes import Exit
 from orchestrator.loop import TickReport
@@ -42,7 +42,8 @@ def run_to_end(
 
 def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console) -> Outcome:
     """Watch a planned sweep to its end and write its report."""
-    again = f"orchestrate {prefix(space)}watch {sweep} --report"
+    limit = ("--max-in-flight", str(max_in_flight)) if max_in_flight else ()
+    again = to_type(space, "watch", sweep, "--report", *(("--backend", backend) if backend != "local" else ()), *limit)
     report = run_to_end(space, sweep, backend, max_in_flight, console, again)
     page = write_results(space, sweep)
     counts = {str(state): report.total(state) for state in RunState}
@@ -50,9 +51,9 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     click.echo(f"{sweep}: {said}", err=True)
     if code == Exit.RUNS_FAILED:
-        click.echo(f"Some runs failed; see why with: orchestrate {prefix(space)}errors {sweep}", err=True)
+        click.echo(f"Some runs failed; see why with: {to_type(space, 'errors', sweep)}", err=True)
     click.echo(f"Report: {page}")
-    click.echo(f"Next:   orchestrate {prefix(space)}report {sweep} --json   (or open the page in a browser)")
+    click.echo(f"Next:   {to_type(space, 'report', sweep, '--json')}   (or open the page in a browser)")
     return Outcome(code, {"sweep": sweep, "counts": counts, "report": str(page), "exit_code": int(code)})
 
 

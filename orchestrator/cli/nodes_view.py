@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.workspace import Workspace
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type
 from orchestrator.cli.units import hours, plural
 from orchestrator.nodes import NodeVerdict
 
@@ -58,5 +58,5 @@ def _show_why(console: Console, space: Workspace, verdict: NodeVerdict) -> None:
         line = Text(f"{when}  {mishap.failure}{took}: {mishap.message}", no_wrap=True, overflow="ellipsis")
         console.print(Padding(line, (0, 0, 0, 2)))
         console.print(Padding(Text(mishap.attempt, style="dim"), (0, 0, 0, 15)))
-    command = Text(f"  mended? orchestrate {prefix(space)}nodes --forgive {verdict.node}", style="dim")
+    command = Text(f"  mended? {to_type(space, 'nodes', '--forgive', verdict.node)}", style="dim")
     console.print(command, soft_wrap=True)

@@ -46,5 +46,5 @@ def command(
 
 def _next(ctx: click.Context, space: Workspace) -> str:
     """The command that carries out what was shown: `plan` or `sweep --dry-run` as typed, less the showing."""
-    origin = ctx.parent if ctx.parent is not None and ctx.parent.command.name == "sweep" else ctx
+    origin = ctx.parent if ctx.parent is not None and ctx.parent.info_name == "sweep" else ctx
     return typed(origin, space, verb="sweep", without=("dry_run", "as_json"))

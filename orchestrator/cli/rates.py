@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import prefix, print_json, resolve_sweep, workspace
+from orchestrator.cli.again import prefix
+from orchestrator.cli.common import print_json, resolve_sweep, workspace
 
 
 @click.command()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.common import prefix, print_json, selection_options, workspace
+from orchestrator.cli.again import to_type, typed, watch_words
+from orchestrator.cli.common import print_json, selection_options, workspace
 
 
 @click.command()
@@ -73,11 +74,10 @@ def command(
     refused = [c for c in choice.runs if resumes[c.pack.id].verdict == "refused"]
     taken = [c for c in choice.runs if c not in refused]
     if dry_run:
-        click.echo("Nothing was asked for (--dry-run).", err=True)
+        click.echo(f"Nothing was asked for. Next: {typed(ctx, space, without=('dry_run', 'as_json'))}", err=True)
     elif taken:
         ask(space, "retry", taken, fresh=not resume, yes=yes)
-        click.echo(
-            f"Asked for. A running sweep takes it up by itself; else: orchestrate {prefix(space)}watch", err=True
-        )
+        again = to_type(space, *watch_words(space))
+        click.echo(f"Asked for. A running sweep takes it up by itself; else: {again}", err=True)
     if refused:
         raise Refused(f"{len(refused)} of {len(choice.runs)} runs cannot be resumed: {resumes[refused[0].pack.id].why}")

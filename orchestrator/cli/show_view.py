@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.workspace import Workspace
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type
 from orchestrator.cli.status_view import COLOURS
 from orchestrator.cli.units import size
 from orchestrator.run_view import AttemptShown, RunView
@@ -46,9 +46,8 @@ def show_run(space: Workspace, view: RunView) -> None:
     for attempt in view.attempts:
         _show_attempt(console, attempt)
     if view.attempts:
-        root = prefix(space)
-        console.print(f"[dim]log:    orchestrate {root}logs {view.run}[/dim]")
-        console.print(f"[dim]config: orchestrate {root}show {view.run} --json[/dim]")
+        console.print(Text(f"log:    {to_type(space, 'logs', view.run)}", style="dim"))
+        console.print(Text(f"config: {to_type(space, 'show', view.run, '--json')}", style="dim"))
 
 
 def _show_attempt(console: Console, attempt: AttemptShown) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.cli.common import prefix
+from orchestrator.cli.again import to_type, watch_words
 from orchestrator.cli.units import clip, hours
 from orchestrator.cost import NO_LOSS, STARTUP, UNSAVED, USEFUL
 from orchestrator.status import LivePack, SweepStatus
@@ -34,14 +34,14 @@ def show_status(space: Workspace, found: Sequence[SweepStatus], limit: int) -> N
     for number, status in enumerate(found):
         if number:
             console.print()
-        _Screen(console, prefix(space), status, limit).show()
+        _Screen(console, space, status, limit).show()
 
 
 class _Screen:
     """One sweep on a console."""
 
-    def __init__(self, console: Console, root: str, status: SweepStatus, limit: int) -> None:
-        self._console, self._root, self._status, self._limit = console, root, status, limit
+    def __init__(self, console: Console, space: Workspace, status: SweepStatus, limit: int) -> None:
+        self._console, self._space, self._status, self._limit = console, space, status, limit
 
     def show(self) -> None:
         status = self._status
@@ -64,13 +64,13 @@ class _Screen:
         if status.ended < status.total and not status.live:
             age = None if status.seen is None else time.time() - status.seen
             if age is None or age > STALE_S:
-                self._command("nothing is being launched; go on with", f"watch {status.sweep}")
+                self._command("nothing is being launched; go on with", *watch_words(self._space, status.sweep))
 
-    def _command(self, words: str, command: str) -> None:
+    def _command(self, words: str, *command: str) -> None:
         """A command that a person may copy: never broken into lines by us."""
-        line = Text(f"      {words}: ", style="dim")
-        line.append(f"orchestrate {self._root}{command}", style="default")
-        self._console.print(line, soft_wrap=True)
+        said = Text(f"      {words}: ", style="dim")
+        said.append(to_type(self._space, *command), style="default")
+        self._console.print(said, soft_wrap=True)
 
     def _heading(self, word: str, style: str = "dim") -> None:
         self._console.print(Text(word, style=style))
@@ -85,7 +85,7 @@ class _Screen:
             line.append(clip(str(row["message"]), self._console.width - len(line.plain)))
             self._console.print(line)
         self._more(len(broken) - len(shown))
-        self._command("why, and what to do", f"errors {self._status.sweep}")
+        self._command("why, and what to do", "errors", self._status.sweep)
 
     def _live(self, live: Sequence[LivePack]) -> None:
         self._heading("running")
@@ -106,8 +106,9 @@ class _Screen:
         self._heading("waiting")
         self._rows((count, why) for why, count in sorted(waiting.items(), key=lambda item: -item[1]))
         if any(why.startswith(HELD) for why in waiting):
-            self._command("mend what they failed of, see", f"errors {self._status.sweep}")
-            self._command("and let the first of them try again", f"retry --sweep {self._status.sweep} --dry-run")
+            self._command("mend what they failed of, see", "errors", self._status.sweep)
+            again = ("retry", "--sweep", self._status.sweep, "--dry-run")
+            self._command("and let the first of them try again", *again)
 
     def _scheduler(self) -> None:
         status = self._status

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 import click
 
-from orchestrator.cli.common import backend_options, confirm, prefix, print_json, workspace
+from orchestrator.cli.again import typed
+from orchestrator.cli.common import backend_options, confirm, print_json, workspace
 
 ASK_ABOVE_HOURS = 0.5
 
@@ -68,11 +68,11 @@ def command(
         smaller = _smaller(prepared.design.source, file)
         confirm(question(study, cost), yes=yes, otherwise=f"say --yes to go on{smaller}")
     if study.first:
-        typed = f"orchestrate {prefix(space)}{shlex.join(('sweep', file, *overrides))}"
+        again = typed(ctx, space)
         if detach:
             detach_sweep(space, prepared.name, file, overrides, backend, max_in_flight)
             return
-        tables = run_pilots(space, file, overrides, backend, max_in_flight, console, typed)
+        tables = run_pilots(space, file, overrides, backend, max_in_flight, console, again)
         prepared = prepare(space, file, overrides, tables)
         if not as_json:
             cost, done = price(space, prepared, backend, max_in_flight)

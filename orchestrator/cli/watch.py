@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from orchestrator.cli.common import backend_options, prefix, print_json, resolve_sweep, workspace
+from orchestrator.cli.again import typed
+from orchestrator.cli.common import backend_options, print_json, resolve_sweep, workspace
 
 
 @click.command()
@@ -42,7 +43,7 @@ def command(
     try:
         seen = loop.tick() if once else watch(loop, Console(stderr=True))
     except Detached:
-        say_detached(f"orchestrate {prefix(space)}{' '.join(('watch', *sweeps))}{' --report' * report}")
+        say_detached(typed(ctx, space))
         return
     finally:
         loop.close()

@@ -68,3 +68,12 @@ def test_the_command_that_a_plan_names_can_be_pasted(orchestrate: Command, tmp_p
     code, out, _ = orchestrate("--root", "elsewhere", "plan", "my study/toy.yaml")
     assert code == 0
     assert out.endswith(f"Next: orchestrate --root {tmp_path / 'elsewhere'} sweep 'my study/toy.yaml'\n")
+
+
+def test_a_plan_names_every_option_that_it_was_asked_with(orchestrate: Command, tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(FILE)
+    for preview in (("plan", "toy.yaml"), ("sweep", "toy.yaml", "--dry-run")):
+        code, out, _ = orchestrate(*preview, "--max-in-flight", "3", "--backend", "local", "only.arm=[one]")
+        assert code == 0
+        line = out.splitlines()[-1].partition("Next: ")[2]
+        assert line == "orchestrate sweep toy.yaml 'only.arm=[one]' --backend local --max-in-flight 3"
