@@ -11,14 +11,16 @@ from dashboards.evidence import Evidence
 from dashboards.reports.heat import heat_section
 from dashboards.rules import MET, MISSED, PARTLY, Rule, checklist
 from dashboards.sheet import Entry, Picture, Section, Sheet, Table
-from dashboards.verdicts import Judged, Verdicts, verdicts_of
+from dashboards.verdicts import Judged, Seen, Verdicts, verdicts_of
 from dashboards.words import counted, listed, p_words, plain, short
 from sweeps.analysis.audit import BAND, uncorrected_error
+from sweeps.analysis.sigma import NOISE_RATIO
 
 FIELDS: dict[str, type] = {
     "arm": str, "class": str, "scale": str, "verdict": str, "n": int, "n_baseline": int, "difference": float,
     "low": float, "high": float, "family_low": float, "family_high": float, "standard_error": float, "t": float,
     "df": float, "p": float, "p_adjusted": float, "z": float, "p_z": float, "p_z_bonferroni": float,
+    "t_plain": float, "df_plain": float, "p_plain": float, "p_plain_adjusted": float, "verdict_plain": str,
     "p_if_pooled": float, "diverged": int, "reason": str, "words": str,
 }  # fmt: skip
 KEY = (
@@ -102,10 +104,10 @@ def _group(arms: Sequence[str]) -> str:
 def _error_words(evidence: Evidence, family: int) -> str:
     options = evidence.options
     if options.correction == "none":
-        return f"Student t at {options.alpha:g} a test, not corrected for {counted(family, 'test')}"
+        return f"t tests at {options.alpha:g} each, not corrected for {counted(family, 'test')}"
     kind = "false discovery rate" if options.correction in ("bh", "by") else "family-wise error"
     name = options.correction.upper() if options.correction in ("bh", "by") else options.correction.capitalize()
-    return f"{kind} {options.alpha:g} (Student t, {name} over a family of {family})"
+    return f"{kind} {options.alpha:g} (t tests, {name} over a family of {family})"
 
 
 def _rule_words(evidence: Evidence, verdicts: Verdicts) -> str:
@@ -119,8 +121,15 @@ def _rule_words(evidence: Evidence, verdicts: Verdicts) -> str:
     text = f"The published audit's rule, z against the baseline's sd with Bonferroni, decides {len(survivors)}"
     if not lost:
         return f"{text}, all of which stand when sd and standard error are estimated as they are."
-    text += f"; {listed(lost)} {'does' if len(lost) == 1 else 'do'} not survive a t test that knows the sd comes from "
-    return f"{text}{counted(verdicts.n_baseline, 'baseline run')} and a difference has two means."
+    by_plain = [j.verdict.arm for j in survivors if j.plain is not None and j.plain.decided and not j.verdict.decided]
+    known = [arm for arm in lost if arm not in by_plain]
+    if known:
+        text += f"; {listed(known)} {'does' if len(known) == 1 else 'do'} not survive a t test that knows the sd comes "
+        text += f"from {counted(verdicts.n_baseline, 'baseline run')} and a difference has two means"
+    if by_plain:
+        text += f"; {listed(by_plain)} {'does' if len(by_plain) == 1 else 'do'} only if arms without a known sd are no "
+        text += "noisier than the baseline"
+    return f"{text}."
 
 
 def _limit_words(verdicts: Verdicts) -> str:
@@ -129,9 +138,17 @@ def _limit_words(verdicts: Verdicts) -> str:
     fewest = verdicts.seen[0]
     return (
         f"Undecided is not equal: with {counted(fewest.n, 'run')} an arm against {fewest.n_baseline} of the baseline, "
-        f"an effect had to be about {plain(fewest.effect)} to be found with 80 % power, and nothing here speaks of "
-        "other scales or recipes."
+        f"{_needed(fewest)}, and nothing here speaks of other scales or recipes."
     )
+
+
+def _needed(seen: Seen) -> str:
+    if seen.effect is None:
+        return f"nothing is decided: {counted(seen.n_baseline, 'run')} cannot show the baseline's noise"
+    text = f"an effect had to be about {plain(seen.effect)} to be found with 80 % power"
+    if seen.effect > 1.05 * seen.plain_effect:
+        text += f" ({plain(seen.plain_effect)} by a t test that takes all arms for equally noisy)"
+    return text
 
 
 def _forest(evidence: Evidence, verdicts: Verdicts) -> Section:
@@ -163,7 +180,7 @@ def _tag(v: Any) -> str:
 
 
 def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
-    pooled = any(j.pooled is not None for j in verdicts.judged)
+    pooled, bare = (any(getattr(j, name) is not None for j in verdicts.judged) for name in ("pooled", "plain"))
     classes = bool(evidence.classes)
     head = [
         "arm",
@@ -172,7 +189,8 @@ def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
         "difference",
         "z",
         "p (z, Bonferroni)",
-        "t",
+        *(["t, plain", "p (t, plain)"] if bare else []),
+        "t that decides" if bare else "t",
         "df",
         "p (t)",
         "p (corrected)",
@@ -188,6 +206,7 @@ def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
             str(v.n),
             "none" if v.difference is None else short(v.difference),
             *_z_entries(j),
+            *(_plain_entries(j) if bare else ()),
             *_t_entries(j),
         ]
         if pooled:
@@ -200,6 +219,13 @@ def _two_rules(evidence: Evidence, verdicts: Verdicts) -> Section:
         f"z: difference over the sd of the baseline's runs, as if it were known; |z| ≤ {BAND:g} is the noise band.",
         f"t: difference over its standard error, with the sd's own degrees of freedom; corrected by {word}.",
     ]
+    if bare:
+        notes.append(
+            "t, plain: the baseline's sd for every arm, p alone and corrected likewise. It does not decide: an arm "
+            "whose own sd was not published (a single run has none) may be noisier, and then some of 19 that do not "
+            "differ are called different in 9 to 17 % of audits. The t that decides takes such an arm to be up to "
+            f"{NOISE_RATIO:g} times as noisy, as compare does (docs/statistics.md)."
+        )
     if pooled:
         notes.append(
             "if sd pooled: the corrected p if every arm with replicates had the baseline's sd, which was not "
@@ -228,6 +254,14 @@ def _z_entries(j: Judged) -> tuple[Entry | str, Entry | str]:
     return short(j.z.z), Entry(p_words(j.z.p_bonferroni), kind="decided" if j.z.survives else "undecided")
 
 
+def _plain_entries(j: Judged) -> tuple[Entry | str, Entry | str]:
+    v = j.plain
+    if v is None or v.statistic is None:
+        return Entry("none", kind="empty"), Entry("none", kind="empty")
+    corrected = "not tested" if v.p_adjusted is None else f"corrected {p_words(v.p_adjusted)}"
+    return short(v.statistic), Entry(p_words(v.p), corrected, kind="decided" if v.decided else "undecided")
+
+
 def _t_entries(j: Judged) -> tuple[Entry | str, ...]:
     v = j.verdict
     if v.statistic is None or v.df is None:
@@ -248,18 +282,25 @@ def _pooled_entry(j: Judged, alpha: float) -> Entry:
 def _power(evidence: Evidence, verdicts: Verdicts) -> Section:
     if verdicts.sigma is None or not verdicts.seen:
         return Section("What could have been seen", words=("The noise of one run is not known: no seed was repeated.",))
+    none, sigma = Entry("decides nothing", kind="empty"), verdicts.sigma
     rows = tuple(
-        (f"{s.n} v {s.n_baseline}", f"{s.df:.3g}", plain(s.effect), f"{s.effect / verdicts.sigma:.1f}", plain(s.margin))
+        (
+            f"{s.n} v {s.n_baseline}",
+            none if s.effect is None else plain(s.effect),
+            none if s.effect is None else f"{s.effect / sigma:.1f}",
+            none if s.margin is None else plain(s.margin),
+            Entry(plain(s.plain_effect), f"df {s.df:.3g}", kind="muted"),
+        )
         for s in verdicts.seen
     )
-    head = ("runs", "df", "smallest effect", "in sd of one run", "provable margin")
+    head = ("runs", "smallest effect", "in sd of one run", "provable margin", "by a plain t")
     return Section(
         "What could have been seen",
         f"sd of one run {plain(verdicts.sigma)}, {verdicts.df:.3g} degrees of freedom",
         words=(
-            "Smallest true difference that this design finds with 80 % power, after Bonferroni over the family; and "
-            "the smallest margin within which an arm that does not differ at all would be proven equivalent with 80 % "
-            "power.",
+            f"Smallest true difference found with 80 % power, corrected over the family, by {verdicts.rule}; and the "
+            "smallest margin within which an equal arm would be proven equivalent with 80 % power. "
+            "By a plain t: with that sd for all arms and Bonferroni, which decides nothing here.",
         ),
         parts=(Table(head, rows, "lrrrr", f"{evidence.name}: what the design can see", name="detectable"),),
     )
@@ -286,6 +327,9 @@ def _record(j: Judged) -> dict[str, Any]:
         "df": None if v.df is None or v.df == float("inf") else v.df, "p": v.p, "p_adjusted": v.p_adjusted,
         "z": j.z.z if j.z else None, "p_z": j.z.p if j.z else None,
         "p_z_bonferroni": j.z.p_bonferroni if j.z else None,
+        "t_plain": j.plain.statistic if j.plain else None, "df_plain": j.plain.df if j.plain else None,
+        "p_plain": j.plain.p if j.plain else None, "p_plain_adjusted": j.plain.p_adjusted if j.plain else None,
+        "verdict_plain": j.plain.verdict if j.plain else None,
         "p_if_pooled": j.pooled.p_adjusted if j.pooled else None, "diverged": v.diverged, "reason": v.reason,
         "words": v.words,
     }  # fmt: skip

@@ -134,7 +134,7 @@ def difference_variance(
     """
     if pooled.seed_mean_square is None:
         return None
-    shared = _Estimate("pooled seeds", pooled.seed_mean_square, pooled.seed_df)
+    shared = Estimate("pooled seeds", pooled.seed_mean_square, pooled.seed_df)
     arm_seeds, base_seeds = _own_seeds("arm", own) or shared, _own_seeds("baseline", own_baseline) or shared
     factor, base_part, search_part = seed_factor(arm, baseline), 1 / runs(baseline), 0.0
     parts = [(base_part, base_seeds)]
@@ -145,9 +145,9 @@ def difference_variance(
         sizes = [len(seeds) for seeds in arm.values() if seeds]
         search_part = sum((n / sum(sizes)) ** 2 for n in sizes) / source.per_search
         square = max(source.search_mean_square, arm_seeds.mean_square)
-        parts.append((search_part, _Estimate("searches", square, source.search_df)))
+        parts.append((search_part, Estimate("searches", square, source.search_df)))
     parts.append((inflation * max(0.0, factor - base_part - search_part), arm_seeds))
-    found = _satterthwaite(parts)
+    found = satterthwaite(parts)
     share = base_part * base_seeds.mean_square / found.value if found.value > 0 else 0.5
     return Variance(found.value, found.df, min(1.0, share))
 
@@ -157,24 +157,26 @@ def is_searched(arm: Arm) -> bool:
 
 
 @dataclass(frozen=True)
-class _Estimate:
+class Estimate:
+    """A mean square with its degrees of freedom; equal names mean one and the same estimate."""
+
     name: str
     mean_square: float
     df: float
 
 
-def _own_seeds(name: str, own: Components | None) -> _Estimate | None:
+def _own_seeds(name: str, own: Components | None) -> Estimate | None:
     if own is None or own.seed_mean_square is None:
         return None
-    return _Estimate(name, own.seed_mean_square, own.seed_df)
+    return Estimate(name, own.seed_mean_square, own.seed_df)
 
 
-def _satterthwaite(parts: Sequence[tuple[float, _Estimate]]) -> Variance:
+def satterthwaite(parts: Sequence[tuple[float, Estimate]]) -> Variance:
     """Sum of coefficient x mean square; df = (sum v)^2 / sum(v^2 / df) over the distinct estimates.
 
     Multiples of one estimate are added first: counted apart they would claim too many degrees of freedom.
     """
-    merged: dict[_Estimate, float] = {}
+    merged: dict[Estimate, float] = {}
     for coefficient, estimate in parts:
         merged[estimate] = merged.get(estimate, 0.0) + coefficient * estimate.mean_square
     total = math.fsum(merged.values())

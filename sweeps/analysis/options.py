@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sweeps.analysis.corrections import CORRECTIONS
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.looks import Look
-from sweeps.analysis.sigma import parse
+from sweeps.analysis.sigma import NOISE_RATIO, parse
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Options:
     look: Look | None = None
     chance: Mapping[str, float] = field(default_factory=dict)
     family: int | None = None
-    noise_ratio: float = 3.0
+    noise_ratio: float = NOISE_RATIO
 
     def __post_init__(self) -> None:
         parse(self.sigma)

@@ -33,7 +33,7 @@ def detectable(sigma: float, n_arm: int, n_baseline: int, df: float, alpha: floa
     Raises:
         AnalysisError: no degree of freedom, or numbers out of range.
     """
-    _check(sigma, alpha, wanted)
+    check(sigma, alpha, wanted)
     if df <= 0:
         raise AnalysisError("one run an arm leaves no degree of freedom: nothing is detectable; add seeds")
     high = 2 * (student.critical(alpha / 2, df) + 10) * max(1.0, 4 / df)
@@ -54,7 +54,7 @@ def seeds_for(effect: float, sigma: float, alpha: float = 0.05, wanted: float = 
     Raises:
         AnalysisError: more than `MOST_SEEDS` seeds, or numbers out of range.
     """
-    _check(sigma, alpha, wanted)
+    check(sigma, alpha, wanted)
     if not abs(effect) > 0:
         raise AnalysisError("an effect of 0 cannot be detected; give the smallest effect that would matter")
     if power(effect, sigma, MOST_SEEDS, MOST_SEEDS, arms * (MOST_SEEDS - 1), alpha) < wanted:
@@ -120,7 +120,12 @@ def _power(noncentrality: float, df: float, alpha: float, points: int = 2000) ->
     return float(weights @ np.asarray(found))
 
 
-def _check(sigma: float, alpha: float, wanted: float) -> None:
+def check(sigma: float, alpha: float, wanted: float) -> None:
+    """Refuse a sigma, a level or a power out of range.
+
+    Raises:
+        AnalysisError: naming it.
+    """
     if not (sigma > 0 and math.isfinite(sigma)):
         raise AnalysisError(f"sigma is {sigma}; give the sd of one run, a positive number in the metric's unit")
     if not 0 < alpha < 1:

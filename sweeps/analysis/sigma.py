@@ -22,6 +22,9 @@ RULES = ("auto", "pooled", "own", "baseline", "known:X")
 FEWEST_BASELINE = 3
 """Baseline seeds below which ``auto`` decides nothing: two runs cannot show that the yardstick is noisy."""
 
+NOISE_RATIO = 3.0
+"""How much noisier than the pool a run may be that shows no noise of its own."""
+
 NOISIER = 0.2
 """Level of the F test by which an arm's searches count as more variable than its neighbours'."""
 
@@ -67,7 +70,7 @@ def noise(
     name: str,
     baseline: str,
     arms: Mapping[str, Arm],
-    noise_ratio: float = 3.0,
+    noise_ratio: float = NOISE_RATIO,
     *,
     cautious: bool = False,
 ) -> Noise:

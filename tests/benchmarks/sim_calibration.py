@@ -28,6 +28,7 @@ from sweeps.analysis.noise_floor import c4
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
 from sweeps.analysis.sigma import NOISIER as NOISIER_SEARCHES
+from sweeps.analysis.summaries import Summary, compare_summaries
 from sweeps.analysis.transfer import transfer_matrix
 
 Array = NDArray[np.float64]
@@ -84,6 +85,11 @@ def contrasts(rule: str, arms: Array, base: Array) -> Contrasts:
     if rule == "audit":
         ones = np.ones_like(difference)
         return Contrasts(difference / np.sqrt(base_ms), ones * np.inf, ones * 0.0)
+    if rule == "means":  # only means, their n and the baseline's sd are known
+        ratio = Options("b").noise_ratio ** 2 / n
+        error = base_ms / c4(nb - 1) ** 2 * (ratio + 1 / nb)
+        loading = np.full_like(difference, np.sqrt((1 / nb) / (ratio + 1 / nb)))
+        return Contrasts(difference / np.sqrt(error), np.full_like(difference, nb - 1.0), loading)
     if rule == "own":
         return _welch(difference, arm_ms, n - 1.0, base_ms, nb - 1.0, n, nb, n > 1)
     if rule == "baseline" or (rule == "pooled" and n == 1):
@@ -188,6 +194,15 @@ def agreement(tables: int = 4) -> float:
                     arm = int(v.arm[1:])
                     ours = 2 * special.stdtr(found.df[i, arm], -abs(found.t[i, arm]))
                     worst = max(worst, abs(ours - (v.p or 0.0)))
+    for design in DESIGNS:
+        arms, base = draw(rng, tables, design, "arm x3", "normal")
+        found = contrasts("means", arms, base)
+        for i in range(tables):
+            published = [Summary(f"a{k}", len(runs), float(runs.mean())) for k, runs in enumerate(arms[i])]
+            baseline = Summary("base", len(base[i]), float(base[i].mean()), float(base[i].std(ddof=1)))
+            for v in compare_summaries(published, baseline, Options("base")):
+                arm = int(v.arm[1:])
+                worst = max(worst, abs(2 * special.stdtr(found.df[i, arm], -abs(found.t[i, arm])) - (v.p or 0.0)))
     for design, searches in (("3v3", 3), ("6v6", 2)):
         arms, base = draw(rng, tables, design, "equal", "normal", searches)
         found = nested(arms, base, searches)
@@ -227,6 +242,7 @@ def tables(progress: Callable[[str], None]) -> str:
     for sigma in ("auto", "pooled", "own", "baseline"):
         for correction in ("dunnett", *BY_P_VALUES, "none"):
             rules[f"{sigma}, {correction}"] = (lambda a, b, s=sigma: contrasts(s, a, b), correction)
+    rules["published means, no sd of arms, dunnett"] = (lambda a, b: contrasts("means", a, b), "dunnett")
     for sigma in ("auto", "pooled", "own"):
         rules[f"{sigma}, dunnett, paired"] = (lambda a, b, s=sigma: pairs(s, a, b), "dunnett")
     out = []
