@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from jobs.attempt import claim
+from jobs.admission import claim
 from jobs.durable import AppendLog, replace_file
 from jobs.facts import Finished, Started, close_attempt, fact_record
 from jobs.launch import read_launch
