@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.durable import read_json
 from jobs.errors import JobError
 
 
@@ -69,7 +68,7 @@ class Launch(_Frozen):
 
 def read_launch(path: Path) -> Launch:
     """Raises JobError where the file is absent."""
-    record = read_json(path)
-    if record is None:
-        raise JobError(f"{path} does not exist: this attempt was never launched")
-    return Launch.model_validate(record)
+    try:
+        return Launch.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise JobError(f"{path} does not exist: this attempt was never launched") from None

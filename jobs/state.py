@@ -97,11 +97,18 @@ def read_attempt(attempt: AttemptDir) -> AttemptRecord:
 
 def finished_facts(attempts: Sequence[AttemptRecord]) -> dict[str, Finished]:
     """Run -> the ``finished`` fact that stands: the first completed one, else the last failed one."""
-    standing: dict[str, Finished] = {}
+    return {run: fact for run, (fact, _) in _standing(attempts).items()}
+
+
+def _standing(attempts: Sequence[AttemptRecord]) -> dict[str, tuple[Finished, int]]:
+    """Run -> the ``finished`` fact that stands, and the attempt that it is from."""
+    standing: dict[str, tuple[Finished, int]] = {}
     for attempt in attempts:
         for fact in attempt.facts:
-            if isinstance(fact, Finished) and (fact.run not in standing or standing[fact.run].status != "completed"):
-                standing[fact.run] = fact
+            if isinstance(fact, Finished):
+                before = standing.get(fact.run)
+                if before is None or before[0].status != "completed":
+                    standing[fact.run] = fact, attempt.number
     return standing
 
 
@@ -115,14 +122,8 @@ def run_states(runs: Collection[str], attempts: Sequence[AttemptRecord]) -> dict
         runs: the pack's members.
         attempts: oldest first.
     """
-    standing = finished_facts(attempts)
-    where = {
-        fact.run: attempt.number
-        for attempt in attempts
-        for fact in attempt.facts
-        if isinstance(fact, Finished) and standing[fact.run] is fact
-    }
-    return {run: _run_state(run, attempts, standing.get(run), where.get(run, 0)) for run in runs}
+    standing = _standing(attempts)
+    return {run: _run_state(run, attempts, *standing.get(run, (None, 0))) for run in runs}
 
 
 def _run_state(run: str, attempts: Sequence[AttemptRecord], finished: Finished | None, where: int) -> RunStatus:

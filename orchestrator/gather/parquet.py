@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute
@@ -70,11 +71,12 @@ def _gather(workspace: Workspace, sweep: str) -> Gathered:
         members = plan.packs[pack].runs
         found = read_pack(workspace, pack, members) if pack in launched else PackEvidence(pack)
         read += bool(found.records)
+        final = _final_attempts(found, members)
         if pack in runs.stale:
-            runs.take(found, members)
+            runs.note(pack, final)
             columns.add(pack, found)
         if pack in curves.stale:
-            curves.take(found, members)
+            curves.note(pack, final)
             logs = [(place.number, place.metrics) for place in found.places]
             if rows := merged_points(logs, [run for run in members if run in plan.runs]):
                 points.append(points_table(rows))
@@ -117,11 +119,11 @@ class _Update:
         self._old, self._cursor = self._read()
         self.stale = {pack for pack in plan.packs if not self._final(pack)}
 
-    def take(self, found: PackEvidence, members: Collection[str]) -> None:
-        """A stale pack was read: are its rows final?"""
-        self._cursor.pop(found.pack, None)
-        if found.records and found.settled:
-            self._cursor[found.pack] = 0 if found.completed(members) else len(found.records)
+    def note(self, pack: str, final: int | None) -> None:
+        """A stale pack was read: from how many attempts its rows are final (``_final_attempts``)."""
+        self._cursor.pop(pack, None)
+        if final is not None:
+            self._cursor[pack] = final
 
     def write(self, fresh: Callable[[], pa.Table], join: Callable[[list[pa.Table]], pa.Table]) -> pa.Table:
         """Replace the file where anything is stale. ``fresh`` makes the rows of the stale packs."""
@@ -165,11 +167,20 @@ class _Update:
         column = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
         known = pa.array(list(self._plan.runs), pa.string())
         ranks = pc.index_in(column, value_set=known)
+        rows = pa.array(np.arange(len(table)))
         indices = pc.sort_indices(
-            pa.table({"rank": ranks, "row": pa.array(range(len(table)), pa.int64())}),
-            sort_keys=[("rank", "ascending"), ("row", "ascending")],
+            pa.table({"rank": ranks, "row": rows}), sort_keys=[("rank", "ascending"), ("row", "ascending")]
         )
-        return _encoded(table.take(indices).combine_chunks())
+        if not indices.equals(rows.cast(indices.type)):
+            table = table.take(indices)
+        return _encoded(table.combine_chunks())
+
+
+def _final_attempts(found: PackEvidence, members: Collection[str]) -> int | None:
+    """How many attempts a pack's rows come from, 0 where no other will be made; None while they can still change."""
+    if not found.records or not found.settled:
+        return None
+    return 0 if found.completed(members) else len(found.records)
 
 
 @contextmanager

@@ -76,11 +76,10 @@ class _Block:
         self._rows = rows
         self.columns: dict[str, list[Any]] = {}
 
-    def _put(self, name: str, row: int, value: Any) -> None:
-        column = self.columns.get(name)
-        if column is None:
-            column = self.columns[name] = [None] * self._rows
-        column[row] = value
+    def _add(self, name: str, values: list[Any]) -> None:
+        """A column that exists where some row has something there."""
+        if values.count(None) < self._rows:
+            self.columns[name] = values
 
     def add_planned(self, plan: Plan, runs: Sequence[str]) -> None:
         """Columns that the plan alone decides."""
@@ -96,44 +95,54 @@ class _Block:
             "labels": [_json(own) for own in labels],
             "inputs": [_json(line["inputs"]) if line.get("inputs") else "{}" for line in lines],
         }
-        for row, own in enumerate(labels):
-            for name, level in own.items():
-                if level is not None:
-                    self._put(LABEL + name, row, text(level))
+        for name in {name for own in labels for name in own}:
+            levels = [own.get(name) for own in labels]
+            self._add(LABEL + name, [None if level is None else text(level) for level in levels])
 
     def add_statuses(self, statuses: Sequence[RunStatus], evidence: PackEvidence) -> None:
         """Columns that the attempts decide."""
-        launched = bool(evidence.records)
+        facts = [status.finished for status in statuses]
+        step = [status.step for status in statuses] if evidence.records else [None] * self._rows
         self.columns |= {
             "state": [status.state.value for status in statuses],
             "reason": [reason_of(status) for status in statuses],
             "failure": [status.failure.value if status.failure else None for status in statuses],
             "message": [status.reason or None for status in statuses],
-            "step": [status.step if launched else None for status in statuses],
+            "step": [at if fact is None else fact.step for at, fact in zip(step, facts, strict=True)],
+            "seconds": [None if fact is None else fact.seconds for fact in facts],
+            "finished": [None if fact is None else fact.time for fact in facts],
             "products": ["{}"] * self._rows,
         }
-        for row, status in enumerate(statuses):
-            if (fact := status.finished) is not None:
-                self._add_finished(row, fact, evidence.addresses[status.attempt])
+        for row, (status, fact) in enumerate(zip(statuses, facts, strict=True)):
+            if fact is not None and fact.products:
+                place = evidence.addresses[status.attempt]
+                paths = {name: f"{place}/{product.path}" for name, product in sorted(fact.products.items())}
+                self.columns["products"][row] = orjson.dumps(paths).decode()
+            if fact is not None and (verdicts := [*self.columns["inexact"][row], *fact.exact]):
+                self.columns["inexact"][row] = list(dict.fromkeys(verdicts))
+        self._add_summaries(facts)
 
-    def _add_finished(self, row: int, fact: Finished, place: str) -> None:
-        self._put("step", row, fact.step)
-        self._put("seconds", row, fact.seconds)
-        self._put("finished", row, fact.time)
-        if inexact := [*self.columns["inexact"][row], *fact.exact]:
-            self._put("inexact", row, list(dict.fromkeys(inexact)))
-        if fact.products:
-            paths = {name: f"{place}/{product.path}" for name, product in sorted(fact.products.items())}
-            self._put("products", row, orjson.dumps(paths).decode())
-        for name, value in fact.summary.items():
-            if isinstance(value, str):
-                self._put(FLAG + name if value in FLAGS else SUMMARY + name, row, FLAGS.get(value, value))
-            elif value is not None:
-                number = float(value)
-                if math.isfinite(number):
-                    self._put(SUMMARY + name, row, number)
-                else:
-                    self._put(FLAG + name, row, str(number))
+    def _add_summaries(self, facts: Sequence[Finished | None]) -> None:
+        for name in {name for fact in facts if fact is not None for name in fact.summary}:
+            values = [None if fact is None else fact.summary.get(name) for fact in facts]
+            flags = [_flag(value) for value in values]
+            self._add(FLAG + name, flags)
+            kept = [_kept(value) if flag is None else None for value, flag in zip(values, flags, strict=True)]
+            self._add(SUMMARY + name, kept)
+
+
+Value = float | int | str | None
+
+
+def _flag(value: Value) -> str | None:
+    """What stands for a value that is not finite."""
+    if isinstance(value, str):
+        return FLAGS.get(value)
+    return None if value is None or math.isfinite(value) else str(float(value))
+
+
+def _kept(value: Value) -> float | str | None:
+    return value if value is None or isinstance(value, str) else float(value)
 
 
 def _json(value: Mapping[str, Any]) -> str:
