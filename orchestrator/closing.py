@@ -30,13 +30,18 @@ def read_tail(path: Path, size: int = LOG_TAIL_BYTES) -> str:
     return ""
 
 
+def rank_of(view: AttemptView) -> int:
+    """Which of an attempt's processes its end is told of: the first to fail."""
+    return int((view.ended or {}).get("rank", 0))
+
+
 def evidence_of(view: AttemptView, place: AttemptDir, now: float) -> Evidence:
     """All that is known of how an attempt ended. ``now``: the clock of the view's times."""
     ended, report = view.ended or {}, view.report
     return Evidence(
         exit_code=ended.get("code", report.exit_code if report else None),
         signal=ended.get("signal", report.signal if report else None),
-        log_tail=read_tail(place.log),
+        log_tail=read_tail(place.of_rank(place.log, rank_of(view))),
         cause=report.cause if report else None,
         word=report.word if report else "",
         reason=report.reason if report else "",
@@ -67,6 +72,8 @@ def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: 
         failure, message = action.failure, action.reason
     else:
         failure, message = judge(evidence_of(view, place, now))
+        if (view.ended or {}).get("ranks", 1) > 1:
+            message = f"rank {rank_of(view)}: {message}"
     return close_attempt(
         place,
         by="loop",
