@@ -90,10 +90,11 @@ def class_sections(comparison: Comparison, scores: Sequence[ClassScore]) -> list
     by_column: dict[str, list[ClassScore]] = {}
     for score in scores:
         by_column.setdefault(score.column, []).append(score)
+    labels = {c.name: c.label for c in comparison.columns}
     made = [
         Section(
-            f"{column} by class" if len(comparison.columns) > 1 else "By class",
-            parts=(_table(comparison, column, found),),
+            f"{labels[column]} by class" if len(labels) > 1 else "By class",
+            parts=(_table(comparison, column, labels[column], found),),
         )
         for column, found in by_column.items()
     ]
@@ -104,7 +105,7 @@ def class_sections(comparison: Comparison, scores: Sequence[ClassScore]) -> list
     return [*made[:-1], *(replace(last, notes=(note,)) for last in made[-1:])]
 
 
-def _table(comparison: Comparison, column: str, scores: Sequence[ClassScore]) -> Table:
+def _table(comparison: Comparison, column: str, label: str, scores: Sequence[ClassScore]) -> Table:
     baseline = comparison.layout.baseline
     rows = [row for row in comparison.rows if row == column] if comparison.is_transfer else list(comparison.rows)
     arms = [baseline, *rows[:MOST_ARMS]]
@@ -116,8 +117,8 @@ def _table(comparison: Comparison, column: str, scores: Sequence[ClassScore]) ->
     counts = {arm: max((s.n for s in scores if s.row == arm), default=0) for arm in arms}
     own = {column: f"own ({column})"} if comparison.is_transfer else {}
     head = ("class", *(f"{own.get(arm, arm)}, n {counts[arm]}" for arm in arms))
-    caption = f"{column}: mean {comparison.primary.metric.partition('@')[0]} by class, {at_words(comparison)}"
-    return Table(head, tuple(table), "l" + "r" * len(arms), caption, name=f"classes-{column}")
+    caption = f"{label}: mean {comparison.primary.metric.partition('@')[0]} by class, {at_words(comparison)}"
+    return Table(head, tuple(table), "l" + "r" * len(arms), caption, name="classes-" + re.sub(r"[^\w.-]+", "-", column))
 
 
 def _entry(score: ClassScore | None, comparison: Comparison, baseline: str) -> Entry:

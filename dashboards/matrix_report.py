@@ -137,4 +137,4 @@ def matrix_table(comparison: Comparison) -> Table:
     caption = f"{part.name}: {unit} against {comparison.layout.baseline}, with the intervals that decide; bold: decided"
     marked = dict.fromkeys(cell.basis.partition(":")[0] for cell in part.matrix.cells if cell.basis)
     caption += f"; *: {' or '.join(marked)}" if marked else ""
-    return Table(("", *columns), tuple(rows), "l" + "r" * len(columns), caption)
+    return Table(("", *(c.label for c in comparison.columns)), tuple(rows), "l" + "r" * len(columns), caption)

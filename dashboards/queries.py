@@ -20,7 +20,7 @@ from sweeps.analysis.looks import planned_look
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
 from sweeps.analysis.transfer import POINTS, transfer_matrix
-from sweeps.layout import Layout, column_name, find_layout
+from sweeps.layout import Layout, column_label, column_name, find_layout
 from sweeps.scores import measured, results_of
 from sweeps.tables import Columns, read_runs
 
@@ -64,11 +64,12 @@ class Slice:
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """A column's name with its levels and its noise floor."""
+    """A column's name with its levels and its noise floor; ``label`` is its name for people."""
 
     name: str
     levels: Levels
     noise: Column
+    label: str
 
     @property
     def informative(self) -> bool | None:
@@ -164,7 +165,8 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
             planned = Counter((r.arm, r.task) for r in found if is_planned(r))
             slices.append(Slice(slice_name(name, where), name, where, matrix, unit, planned, primary, minimise))
     slices.sort(key=lambda s: not s.primary)
-    columns = [ColumnInfo(name, levels[name], slices[0].matrix.column(name)) for name in names]
+    heads = {} if transfer else {column_name(layout, c["labels"]): column_label(layout, c["labels"]) for c in cells}
+    columns = [ColumnInfo(n, levels[n], slices[0].matrix.column(n), heads.get(n, n)) for n in names]
     return Comparison(
         layout, block, tuple(exploratory), tuple(notes), tuple(slices), tuple(columns), tuple(rows), tuple(controls),
         tuple(results),

@@ -47,6 +47,12 @@ def column_name(layout: Layout, labels: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "all"
 
 
+def column_label(layout: Layout, labels: Mapping[str, Any]) -> str:
+    """A column's name for people, with its factors: ``lr 0.003``. A task goes without saying."""
+    levels = [(name, text(labels[name])) for name in layout.columns if labels.get(name) is not None]
+    return ", ".join(level if name == "task" else f"{name} {level}" for name, level in levels) or "all"
+
+
 def text(value: Any) -> str:
     """A label's level as text, as it stands in a ``label.`` column."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -35,7 +35,7 @@ def training_figure(panels: Sequence[Panel], columns: Sequence[ColumnInfo], base
         arms = list(dict.fromkeys(line.arm for panel in panels for line in panel.lines))
         others = [arm for arm in arms if arm != baseline]
         for panel, info, ax in zip(panels, columns, axes, strict=True):
-            ax.set_title(panel.column)
+            ax.set_title(info.label)
             for line in panel.lines:
                 shade = 0 if transfer or line.arm == baseline else others.index(line.arm)
                 _draw(ax, line, colours.BASELINE if line.arm == baseline else colours.line(shade))

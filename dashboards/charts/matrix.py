@@ -37,7 +37,7 @@ def matrix_figure(comparison: Comparison, part: Slice, span: float) -> Figure:
         for x, info in enumerate(comparison.columns):
             faint = info.informative is False
             axes.text(
-                x + 0.5, -0.12, info.name, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
+                x + 0.5, -0.12, info.label, ha="center", weight="bold", color=colours.MUTED if faint else colours.INK
             )
         unit = "percentage points" if part.unit == PERCENT else part.unit
         subtitle = f"{part.name}: {unit} against {comparison.layout.baseline}; by the interval shown, "

@@ -15,6 +15,8 @@ def quotes(comparison: Comparison, found: Additions | None) -> tuple[str, str, s
     unsaid = f"{open_} of {len(family)} {'is' if open_ == 1 else 'are'} undecided, no evidence that nothing differs"
     scope = "holds for these models, this step and this learning rate only"
     if found is None:
+        scope = "holds for these models and these settings only"
+    if found is None:
         return _decided(comparison, family) + ".", unsaid[0].upper() + unsaid[1:] + ".", f"All of it {scope}."
     count = counted(len(found.specific), "task")
     own = [c.row for c in family if c.row == c.column and c.verdict == "better"]
@@ -24,7 +26,7 @@ def quotes(comparison: Comparison, found: Additions | None) -> tuple[str, str, s
         f"On {len(specific)} of {count} ({listed(specific, 8)}) the activation learned for it beats the mean of those "
         "learned for the others; elsewhere it is not shown to be specific to its task."
     )
-    silent = [c.name for c in comparison.columns if c.informative is False]
+    silent = [c.label for c in comparison.columns if c.informative is False]
     blind = f"; {listed(silent, 8)} can show little, near chance or ceiling" if silent else ""
     return f"{_decided(comparison, family)}; {gain}.", second, f"{unsaid}{blind}; all of it {scope}."
 

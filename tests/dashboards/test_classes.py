@@ -84,3 +84,24 @@ def test_a_sweep_without_classes_has_no_such_block(tmp_path: Path, synthetic: Mo
     assert written.content["classes"] == []
     assert "by class" not in written.page.read_text().lower()
     assert "classes.csv" not in {path.name for path in written.files}
+
+
+def test_columns_of_a_grid_of_ones_own_carry_their_factor(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Heads, sentences and pictures say ``lr 1/3``; a file's name holds no slash."""
+    made = [
+        synthetic.Made({"arm": arm, "lr": lr}, seed=seed, summary={"acc": level + 0.01 * seed, "acc/odd": level})
+        for arm, level in ARMS.items()
+        for lr in ("1/3", "1")
+        for seed in (1, 2, 3)
+    ]
+    synthetic.write_plain(tmp_path, made, {"metric": "acc", "baseline": {"arm": "plain"}, "column": "lr"})
+    gather(Workspace(tmp_path), "plain")
+    written = write_report(tmp_path, "plain")
+    page = written.page.read_text()
+    assert ">lr 1/3</th>" in page
+    assert "<span>arm ↓</span>" in page
+    assert "lr 1/3 by class" in page
+    assert {"classes-1-3.tex", "classes-1.tex"} <= {path.name for path in written.files}
+    assert {cell["column"] for cell in written.content["cells"]} == {"1/3", "1"}
+    assert "this learning rate only" not in page
+    assert "lr 1/3" in written.file("matrix.tex").read_text()
