@@ -113,6 +113,8 @@ def judge(evidence: Evidence) -> tuple[FailureClass, str]:
         failure = CAUSES[e.cause]
         if failure is _F.TIME_LIMIT and not e.checkpointed:
             failure = _F.TIME_LIMIT_NO_CHECKPOINT
+        if failure is _F.CANCELLED and not e.claimed:  # as in the queue: a job was stopped, the run had not begun
+            failure = _F.LAUNCH_FAILED
         return failure, _said(f"the scheduler says {e.word or e.cause}", e.reason)
     number = signal_of(e.exit_code, e.signal)
     if number is None and e.exit_code in _EXIT_CODES:

@@ -26,6 +26,7 @@ TABLE = [
     (Evidence(cause="out_of_memory", signal=9), F.OUT_OF_MEMORY),
     (Evidence(cause="deadline"), F.DEADLINE),
     (Evidence(cause="cancelled", exit_code=0), F.CANCELLED),
+    (Evidence(cause="cancelled", claimed=False), F.LAUNCH_FAILED),
     # "exit" and "signal" say nothing by themselves; the worker's own codes do.
     (Evidence(cause="exit", exit_code=ExitCode.CHECKPOINTED), F.PREEMPTED),
     (Evidence(cause="exit", exit_code=ExitCode.DIVERGED), F.DIVERGED),
