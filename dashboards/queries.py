@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dashboards.areas import areas
-from dashboards.block import analysis_block
+from dashboards.block import analysis_block, matrix_departures
 from dashboards.levels import Levels, column_levels
 from dashboards.words import OWN, PERCENT, level_words
+from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.looks import planned_look
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
@@ -137,7 +138,14 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
         AnalysisError: no table, no baseline, or results that cannot be compared.
     """
     runs = runs if runs is not None else read_runs(root, sweep)
+    for name in ("correction", "sigma", "margin"):
+        if asked.get(name) is not None:
+            raise AnalysisError(
+                f"a matrix is decided by Holm, a pooled sigma and a guard; {name} = {asked[name]} is for the kinds "
+                "audit, scale and decoupling, and for compare"
+            )
     block, exploratory, notes = analysis_block(root, sweep, runs, asked)
+    exploratory = [*exploratory, *matrix_departures(block)]
     layout = find_layout(runs, block=block)
     metric, values = measured(root, sweep, runs, layout, block)
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]

@@ -98,7 +98,7 @@ class Design:
         name: of the sweep.
         source: where it came from (file, preset, overrides).
         settings: the resolved sweep file as plain JSON.
-        analysis: the analysis block with its defaults filled in.
+        analysis: the analysis block with its defaults filled in, and ``written``, the keys the file names.
         runs: seed-major within each stage, so that early results span the whole grid.
         assumed: pilots that have not chosen yet: this design is good for prices, and may not be launched.
     """

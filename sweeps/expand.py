@@ -136,7 +136,7 @@ class _Expansion:
             name=file.name,
             source=self.sweep.source,
             settings=self.sweep.settings,
-            analysis=file.analysis.model_dump(mode="json"),
+            analysis=file.analysis.planned(),
             stages=stages,
             cells=tuple(self.cells),
             runs=tuple(self.runs),

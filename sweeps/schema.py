@@ -183,10 +183,10 @@ class Analysis(_Block):
     column: str | None = None
     primary: When = {}
     step: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = None
-    test: Literal["nested_t", "dunnett", "welch", "paired_t", "permutation", "audit"] = "nested_t"
+    test: Literal["nested_t", "dunnett", "welch", "paired_t"] = "nested_t"
     correction: Literal["none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett"] = "holm"
     sigma: Annotated[str, Field(pattern=r"^(auto|own|pooled|baseline|known:[0-9.eE+-]+)$")] = "pooled"
-    family: Literal["matrix", "column", "arm"] = "matrix"
+    family: Literal["matrix"] = "matrix"
     margin: Annotated[float, Field(gt=0)] | None = None
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     looks: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(default=(1.0,), min_length=1)
@@ -198,6 +198,17 @@ class Analysis(_Block):
         if isinstance(looks, int) and not isinstance(looks, bool) and looks >= 1:
             value = {**value, "looks": [k / looks for k in range(1, looks + 1)]}
         return value
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Self:
+        for test, name, value in (("dunnett", "correction", "dunnett"), ("welch", "sigma", "own")):
+            if self.test == test and name in self.model_fields_set and getattr(self, name) != value:
+                raise ValueError(f"test: {test} means {name}: {value}, not {getattr(self, name)}; drop one of the two")
+        return self
+
+    def planned(self) -> dict[str, Any]:
+        """The block as a plan keeps it: every value, and under ``written`` the keys that the file names itself."""
+        return self.model_dump(mode="json") | {"written": sorted(self.model_fields_set)}
 
     @model_validator(mode="after")
     def _to_the_end(self) -> Self:

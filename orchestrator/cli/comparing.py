@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from sweeps.analysis.looks import Look, Spending
     from sweeps.analysis.options import Options
 
-UNDECIDING = ("permutation", "audit")
-"""Tests of an analysis block that `compare` shows beside its own and does not decide by."""
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -171,9 +168,6 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     if asked.metric is not None and any(d.startswith("metric = ") for d in departures):
         # The planned goal and margin were meant for another metric.
         rule |= {"lower_is_better": reads_as_lower(asked.metric), "margin": None}
-    departures = [d for d in departures if not d.startswith("decided with")]
-    if block.get("test") in UNDECIDING:
-        departures.append(f"decided with t tests, planned {block['test']}")
     chosen = {**_said(asked), **({"baseline": asked.baseline} if asked.baseline else {})}
     planned = {"correction": "dunnett", "sigma": "auto", **rule, "baseline": layout.baseline}
     departures += [f"{k} = {v!r}, planned {planned[k]!r}" for k, v in chosen.items() if planned[k] != v]

@@ -20,6 +20,7 @@ from dashboards.sheet_files import Written
 from dashboards.words import between
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
+from sweeps.analysis.errors import AnalysisError
 from sweeps.tables import read_parquet
 
 TASKS = ("memorize", "parentheses", "addmod", "copy")
@@ -186,6 +187,8 @@ def test_a_departure_from_the_frozen_block_is_called_exploratory(study: Workspac
         study.frozen("compat").write_bytes(orjson.dumps(frozen | {"test": "welch"}))
         tested = report_content(study.root, "compat")
         assert tested["exploratory"] == ["decided with test nested_t, planned welch"]
+        with pytest.raises(AnalysisError, match="a matrix is decided by Holm, a pooled sigma and a guard; sigma = own"):
+            report_content(study.root, "compat", sigma="own")
     finally:
         study.frozen("compat").unlink()
 

@@ -304,3 +304,31 @@ def test_a_sweep_is_compared_as_it_was_planned(tmp_path: Path, synthetic: Module
         assert f"exploratory: {departure}" in json.loads(run("plain", "--json", *flags, root=tmp_path))["notes"]
     other = json.loads(run("plain", "--json", "--metric", "test/accuracy", root=tmp_path))
     assert (other["options"]["lower_is_better"], other["options"]["margin"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        ({}, ("auto", "dunnett", False)),
+        ({"correction": "holm"}, ("auto", "holm", False)),
+        ({"sigma": "pooled"}, ("pooled", "dunnett", False)),
+        ({"test": "nested_t", "correction": "holm", "sigma": "pooled"}, ("pooled", "holm", False)),
+        ({"test": "welch"}, ("own", "dunnett", False)),
+        ({"test": "paired_t", "correction": "by"}, ("auto", "by", True)),
+        ({"test": "dunnett"}, ("auto", "dunnett", False)),
+    ],
+)
+def test_what_the_sweep_file_says_decides_even_where_it_says_a_default(
+    tmp_path: Path, synthetic: ModuleType, said: dict[str, str], rule: tuple[str, str, bool]
+) -> None:
+    from sweeps.schema import Analysis
+
+    made = [
+        synthetic.Made({"arm": "abc"[i % 3]}, seed=i // 3, summary={"test/accuracy": 0.5 + i * i % 7 / 100})
+        for i in range(12)
+    ]
+    synthetic.write_plain(tmp_path, made, Analysis(**{"baseline": {"arm": "a"}, **said}).planned())
+    document = json.loads(run("plain", "--json", root=tmp_path))
+    options = document["options"]
+    assert (options["sigma"], options["correction"], options["paired"]) == rule
+    assert not any("exploratory" in note for note in document["notes"])

@@ -180,3 +180,19 @@ def test_merge_keys_and_aliases_are_read_as_yaml_means_them(tmp_path: Path) -> N
         "more": {"x": 1, "y": 2},
         "same": {"x": 1, "y": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("{test: permutation}", "nested_t, dunnett, welch, paired_t"),
+        ("{test: audit}", "nested_t, dunnett, welch, paired_t"),
+        ("{test: dunnett, correction: holm}", "test: dunnett means correction: dunnett, not holm"),
+        ("{test: welch, sigma: pooled}", "test: welch means sigma: own, not pooled"),
+    ],
+)
+def test_a_block_names_no_test_that_would_not_decide(tmp_path: Path, block: str, message: str) -> None:
+    path = write(tmp_path, f"name: x\nrunner: toy\nanalysis: {block}\n")
+    (problem,) = mistakes(path)
+    assert problem.line == 3
+    assert message in f"{problem.message}: {', '.join(map(str, problem.choices))}"
