@@ -169,7 +169,7 @@ def test_requests_reach_packs_that_the_index_calls_settled(
     (pack,) = lab.write_plan(workspace, "s", [specs])
     first = make_loop()
     first.tick()
-    fake.end(f"orc-{pack}-a1", cause="deadline", word="DEADLINE")
+    fake.end(f"orc-{pack}-a1", cause="deadline")
     first.tick()
     later = Loop(workspace, fake, Policy(probe=False, settle_s=0), code="")
     finish(later, fake)
