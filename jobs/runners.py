@@ -1,9 +1,13 @@
 """Who can carry out a run: name -> where its parts are. Nothing is imported to be listed.
 
-A runner is three attributes of modules:
+A runner is three attributes of modules, and two more where it can say so much:
 
 - ``config``: a frozen pydantic model of what may stand under ``config:`` in a sweep file (torch-free module);
 - ``describe``: ``(config) -> RunShape`` (torch-free): what the planner packs and prices by;
+- ``metrics``: ``(config) -> frozenset[str]`` (torch-free): names of all values that a run can leave, so that a mistyped
+  metric is found before anything runs; "" where nobody knows (a user's own command);
+- ``fits``: ``(config, input, producer's config) -> str`` (torch-free): why the product of a run does not fit this one's
+  input, "" where it does, so that it is found before the producer runs; "" where nobody can tell before;
 - ``run``: ``(session) -> None``: carries out a pack with the ``jobs.session.Session`` it is given (may import torch).
 """
 
@@ -24,12 +28,25 @@ class Runner:
     config: str
     describe: str
     run: str
+    metrics: str = ""
+    fits: str = ""
 
 
 RUNNERS: dict[str, Runner] = {
-    "train": Runner("jobs.train_config:TrainConfig", "jobs.train_config:describe_train", "jobs.trainer:run"),
-    "search": Runner("jobs.train_config:SearchConfig", "jobs.train_config:describe_search", "jobs.searcher:run"),
-    "toy": Runner("jobs.toy_config:ToyConfig", "jobs.toy_config:describe", "jobs.toy:run"),
+    "train": Runner(
+        "jobs.train_config:TrainConfig",
+        "jobs.train_config:describe_train",
+        "jobs.trainer:run",
+        "jobs.train_metrics:train_metrics",
+        "jobs.shape_fit:fits",
+    ),
+    "search": Runner(
+        "jobs.train_config:SearchConfig",
+        "jobs.train_config:describe_search",
+        "jobs.searcher:run",
+        "jobs.train_metrics:search_metrics",
+    ),
+    "toy": Runner("jobs.toy_config:ToyConfig", "jobs.toy_config:describe", "jobs.toy:run", "jobs.toy_config:metrics"),
 }
 
 
@@ -80,6 +97,18 @@ def normalise(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Typed values with defaulted fields left out: what the run id is hashed over. ``1e-4``, ``1.0e-4`` and ``0.0001``
     come out as one value."""
     return validate_config(name, config).model_dump(mode="json", exclude_defaults=True)
+
+
+def metrics_of(name: str, config: Mapping[str, Any]) -> frozenset[str] | None:
+    """Names of the values that a run of this config can leave; None where its runner does not say."""
+    target = runner(name).metrics
+    return load(target)(validate_config(name, config)) if target else None
+
+
+def misfit(name: str, config: Mapping[str, Any], given: str, producer: str, theirs: Mapping[str, Any]) -> str:
+    """Why what a run of ``producer`` leaves does not fit input ``given``; "" where it does or nobody can tell."""
+    target = runner(name).fits
+    return load(target)(validate_config(name, config), given, validate_config(producer, theirs)) if target else ""
 
 
 def describe(name: str, config: Mapping[str, Any]) -> RunShape:

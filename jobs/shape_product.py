@@ -9,8 +9,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jobs.errors import JobError
+from jobs.shape_fit import Given, misfit
 from models.config import TransformerConfig
-from models.curves import grid_of, initial_shape
+from models.curves import initial_shape
 
 VERSION = 1
 
@@ -85,20 +86,9 @@ def read_curves(path: Path | None, config: TransformerConfig) -> dict[str, list[
     curves: dict[str, list[list[float]]] = {}
     for name, wanted in searched.items():
         slot = product.slots.get(name)
-        if slot is None:
-            raise JobError(
-                f"slot {name!r} is 'learned', but the search learnt {', '.join(product.slots)}; "
-                f"search with where: {name} or both"
-            )
-        grid = grid_of(wanted)
-        given = (slot.kind, slot.low, slot.high, slot.knots)
-        asked = (wanted.kind, None, None, None) if grid is None else (wanted.kind, grid.low, grid.high, grid.knots)
-        if given != asked:
-            raise JobError(f"slot {name!r} asks for (kind, low, high, knots) = {asked}, the search learnt {given}")
-        if len(slot.values) > 1 and config.share_activation == "shared":
-            raise JobError(
-                f"the search learnt a function for each of {len(slot.values)} layers (search.share: per_layer), but "
-                f"slot {name!r} has one for all; set model.share: per_layer"
-            )
+        given = None if slot is None else Given(slot.kind, slot.low, slot.high, slot.knots, len(slot.values))
+        if reason := misfit(name, wanted, config, given, ", ".join(product.slots)):
+            raise JobError(reason)
+        assert slot is not None, "a misfit otherwise"
         curves[name] = [list(row) for row in slot.values]
     return curves

@@ -98,3 +98,9 @@ def describe(config: ToyConfig) -> RunShape:
         products=config.products,
         consumes=config.consumes,
     )
+
+
+def metrics(config: ToyConfig) -> frozenset[str]:
+    """Names of all values that a toy run leaves."""
+    names = {"train/loss", "test/accuracy", "digest"}
+    return frozenset(names | ({"validation/loss", "validation/accuracy"} if config.lr is not None else set()))

@@ -212,6 +212,11 @@ class SearchConfig(TrainConfig):
         if overwritten:
             raise ValueError(f"search.where={where!r} decides what is there; drop {' and '.join(overwritten)}")
         stray = list(model.transformer(self.task).searched())
+        share, n = self.search.holdout, self.task.sizes["train"]
+        if not 0 < round(share * n) < n:
+            raise ValueError(
+                f"search.holdout={share:g} of {n} training examples leaves one part empty; raise task.train"
+            )
         if stray:
             raise ValueError(
                 f"slot {stray[0]!r} is 'learned', but search.where={where!r}; searched slots are named by search.where"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError
 from typing import Any
 
+from jobs import runners
 from jobs.identity import canonical_json
 from jobs.spec import InputRef, RunSpec
 from sweeps import crossing, pack, references
@@ -17,6 +18,7 @@ from sweeps.errors import Problem, SweepError
 from sweeps.inputs import Lookup, Producer
 from sweeps.labels import agrees, contains
 from sweeps.load import Sweep
+from sweeps.metric_check import check_metric
 from sweeps.schema import Exclusion, Need, Stage
 from sweeps.tree import origin_of
 
@@ -38,7 +40,9 @@ def expand(sweep: Sweep) -> Design:
         raise SweepError(work.problems) from None
     for name in names:
         work.cross(name)
-    work.problems += work.checker.problems()
+    if not (spoilt := work.checker.problems()) and (wrong := check_metric(sweep, work.cells)) is not None:
+        work.problems.append(wrong)
+    work.problems += spoilt
     if work.problems:
         raise SweepError(work.problems)
     for name in names:
@@ -60,6 +64,7 @@ class _Expansion:
     by_stage: dict[str, list[Cell]] = field(default_factory=dict)
     producers: dict[str, list[Producer]] = field(default_factory=dict)
     by_id: dict[str, int] = field(default_factory=dict)
+    misfits: dict[tuple[int, str, int], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.checker = CellChecker(self.sweep)
@@ -244,9 +249,22 @@ class _Expansion:
                 if not found:
                     self._no_producer(cell, lookup, {**labels, **nested})
                     return
+                if any(self._misfit(cell, label, self.by_id[ref.run]) for _, ref in found):
+                    return
                 grown += [({**nested, **theirs}, {**inputs, label: ref}) for theirs, ref in found]
             partial = grown
         yield from partial
+
+    def _misfit(self, cell: Cell, label: str, producer: int) -> bool:
+        """Whether the product of a producer's cell cannot be used; said once for each pair of cells."""
+        key = (cell.index, label, producer)
+        if key not in self.misfits:
+            made = self.cells[producer]
+            reason = runners.misfit(cell.runner, cell.config, label, made.runner, made.config)
+            self.misfits[key] = bool(reason)
+            if reason:
+                self._cell_problem(("stages", cell.stage, "needs", label), f"{reason} (made by {made.name})", cell)
+        return self.misfits[key]
 
     def _wrong_product(self, cell: Cell, label: str, lookup: Lookup) -> None:
         products = sorted({name for shape in lookup.shapes.values() for name in shape.products})

@@ -17,6 +17,7 @@ from sweeps import mistakes, pilots, shipped
 from sweeps.curve_files import read_curves
 from sweeps.errors import Problem, SweepError
 from sweeps.interpolation import resolve
+from sweeps.layers import layered
 from sweeps.overrides import read_override
 from sweeps.reading import read_tree
 from sweeps.schema import SweepFile
@@ -66,7 +67,7 @@ def load_sweep(
     presets = tree.pop("presets", None) or {}
     if chosen is not None:
         body, found = _read_preset(presets, chosen, path, origins, problems)
-        tree, origins = merge(tree, body), {**origins, **found}
+        tree, origins = layered(tree, origins, body, found)
     for number, text in enumerate(overrides, 1):
         if text in kept:
             overlay, found = read_override(text, number, problems)
@@ -140,8 +141,8 @@ def _with_includes(
             problems.append(Problem("include", "a file includes itself", origin.file, origin.line, name))
         else:
             part, part_origins = _read_file(file, problems, inside)
-            below, found = merge(below, part), {**found, **part_origins}
-    return merge(below, tree), {**found, **origins}
+            below, found = layered(below, found, part, part_origins)
+    return layered(below, found, tree, origins)
 
 
 def _over_tables(

@@ -26,6 +26,11 @@ def _or_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
+def _or_none(value: Any) -> Any:
+    """Rules that were taken back."""
+    return () if value is None else value
+
+
 Choice = Annotated[tuple[Scalar, ...], BeforeValidator(_listed), Field(min_length=1)]
 """One label value or several of them."""
 When = Annotated[dict[str, Choice], BeforeValidator(_or_empty)]
@@ -253,8 +258,8 @@ class SweepFile(_Block):
     seeds: Seeds = Seeds()
     runner: str | None = None
     stages: Annotated[dict[Name, Stage], BeforeValidator(_or_empty)] = {}
-    exclude: tuple[Exclusion, ...] = ()
-    cells: tuple[CellRule, ...] = ()
+    exclude: Annotated[tuple[Exclusion, ...], BeforeValidator(_or_none)] = ()
+    cells: Annotated[tuple[CellRule, ...], BeforeValidator(_or_none)] = ()
     pack: Pack = Pack()
     resources: Resources = Resources()
     execution: Execution = Execution()

@@ -150,6 +150,7 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     from orchestrator.cli.common import sweep_names
     from orchestrator.gather.parquet import gather
     from sweeps.analysis.direction import reads_as_lower
+    from orchestrator.asked_metric import require_metric
     from sweeps.layout import find_layout
     from sweeps.scores import load_results
     from sweeps.tables import read_runs
@@ -164,6 +165,7 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     runs = read_runs(root, name)
     block, departures, notes = analysis_block(root, name, runs, {"metric": asked.metric})
     layout = find_layout(runs, block)
+    require_metric(space, name, asked.metric)
     rule = planned_options(block)
     if asked.metric is not None and any(d.startswith("metric = ") for d in departures):
         # The planned goal and margin were meant for another metric.

@@ -71,6 +71,7 @@ def _of_sweep(
 ) -> dict[str, Any]:
     from dashboards.report import report_content, write_report
     from dashboards.table_rows import SUFFIXES
+    from orchestrator.asked_metric import require_metric
     from orchestrator.gather.parquet import gather
 
     columns = [name for name, value in asked.items() if name.endswith("_column") and value is not None]
@@ -82,6 +83,7 @@ def _of_sweep(
         raise click.UsageError(f"{source}: {wrong}; give {', '.join(SUFFIXES)}, or the name of a sweep")
     name = resolve_sweep(space, source)
     gather(space, name)
+    require_metric(space, name, asked["metric"])
     keys = ("metric", "alpha", "correction", "sigma", "margin")
     block: dict[str, Any] = {key: asked[key] for key in keys if asked[key] is not None}
     if asked["baseline"] is not None:

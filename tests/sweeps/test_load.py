@@ -61,6 +61,55 @@ def test_what_a_preset_includes_lies_beside_the_file_it_stands_in(tmp_path: Path
     assert load_sweep(path, preset="mini").settings["config"] == {"size": 1}
 
 
+def test_rules_of_files_and_presets_add_up_and_keep_their_lines(tmp_path: Path) -> None:
+    """A preset that leaves something out says nothing about what the person left out before."""
+    (tmp_path / "base.yaml").write_text(
+        "runner: toy\n"
+        "factors: {a: {x: {}, y: {}, z: {}}, b: {u: {}, v: {}}}\n"
+        "exclude: [{when: {a: x, b: u}, reason: of base}]\n"
+        "cells: [{when: {a: z}, config: {steps: 3}}]\n"
+        "presets:\n"
+        "  small:\n"
+        "    exclude: [{when: {a: y, b: u}, reason: of its preset}]\n"
+    )
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "include: base.yaml\n"
+        "exclude:\n"
+        "  - {when: {a: x, b: v}, reason: of mine}\n"
+        "cells: [{when: {a: z}, config: {steps: 4}}]\n"
+        "presets:\n"
+        "  small:\n"
+        "    exclude:\n"
+        "      - {when: {a: y, b: v}, reason: of my preset}\n"
+    )
+    reasons = [rule.reason for rule in load_sweep(path).file.exclude]
+    assert reasons == ["of base", "of mine"]
+    sweep = load_sweep(path, preset="small")
+    assert [rule.reason for rule in sweep.file.exclude] == ["of base", "of mine", "of its preset", "of my preset"]
+    lines = [sweep.origins["exclude", n, "reason"] for n in range(4)]
+    assert [(Path(origin.file).name, origin.line) for origin in lines] == [
+        ("base.yaml", 3), ("mine.yaml", 3), ("base.yaml", 7), ("mine.yaml", 8),
+    ]  # fmt: skip
+    assert [rule.config["steps"] for rule in sweep.file.cells] == [3, 4], "the last one wins in a cell, as ever"
+    # What is typed is meant as it stands, and null takes back what lies below.
+    assert load_sweep(path, ["exclude=[]"], preset="small").file.exclude == ()
+    assert [r.reason for r in load_sweep(path, ["exclude.1.reason=typed"]).file.exclude] == ["of base", "typed"]
+    path.write_text("include: base.yaml\nexclude: null\n")
+    assert load_sweep(path).file.exclude == ()
+    assert [rule.reason for rule in load_sweep(path, preset="small").file.exclude] == ["of its preset"]
+
+
+def test_a_mistake_in_an_added_rule_is_told_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("runner: toy\nexclude: [{when: {a: x}, reason: of base}]\n")
+    path = tmp_path / "mine.yaml"
+    path.write_text("include: base.yaml\nexclude:\n  - {when: {a: y}}\n")
+    with pytest.raises(SweepError) as caught:
+        load_sweep(path)
+    (problem,) = caught.value.problems
+    assert (Path(problem.file).name, problem.line, problem.message) == ("mine.yaml", 3, "this key is missing")
+
+
 def test_interpolation_is_resolved_after_the_overrides(tmp_path: Path) -> None:
     path = write(tmp_path, "runner: toy\nvalues: {t: 10}\nconfig: {steps: '${values.t}', all: '${values}'}\n")
     assert load_sweep(path, ["values.t=7"]).settings["config"] == {"steps": 7, "all": {"t": 7}}
