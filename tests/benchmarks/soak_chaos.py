@@ -7,7 +7,9 @@ A hit counts only if something of ours was alive where it struck; what that was 
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,7 +37,6 @@ KINDS = {
     "trainer killed": 2,
 }
 """Kind -> weight in the draw."""
-RETRY_S = 2.0
 STARTING = "starting"
 AT_WORK = 0.8
 """Share of the hits on packs that prefer one which trains; the rest takes those that are just starting as well."""
@@ -91,7 +92,8 @@ class Chaos:
             self._round = now + 10.0
             self._make_rounds()
         if strike and now >= self._next:
-            self._next = time.monotonic() + self._strike()
+            self._next = now + 1.0
+            self._maybe_strike()
 
     def hurry(self) -> None:
         """Mend everything now."""
@@ -111,24 +113,26 @@ class Chaos:
 
     # Striking
 
-    def _strike(self) -> float:
-        """One hit. Returns the seconds until the next."""
+    def _maybe_strike(self) -> None:
+        """Once a second: the chance of a hit is in proportion to the jobs that run."""
         queue = self._cluster.queue() if self._cluster.pid("slurmctld") else None
         running = [e for e in queue or () if e.state == "RUNNING" and e.node not in self._hurt]
         pending = [e for e in queue or () if e.state == "PENDING"]
+        share = max(1, len(running)) / len(self._cluster.nodes)
+        if self._dice.random() >= share / self._every:
+            return
         kind = self._untried[0] if self._untried else self._dice.choices(list(KINDS), list(KINDS.values()))[0]
         told = self._hit(kind, running, pending)
         if told is None:
             self.missed[kind] += 1
             self._dice.shuffle(self._untried)
-            return RETRY_S
+            return
         if kind in self._untried:
             self._untried.remove(kind)
         self.hits[kind] += 1
         record = {"time": time.time(), "kind": kind, "running": len(running), "pending": len(pending), **told}
         with open(self._log, "ab") as file:
             file.write(orjson.dumps(record) + b"\n")
-        return self._dice.expovariate(1.0) * self._every * len(self._cluster.nodes) / max(2, len(running))
 
     def _hit(self, kind: str, running: list[Element], pending: list[Element]) -> dict[str, Any] | None:
         """What was alive where it struck, None where nothing was."""
@@ -155,7 +159,11 @@ class Chaos:
             case "cancelled by hand":
                 return told if self._cluster.order("scancel", element.id) is not None else None
             case "trainer killed":
-                return self._kill_trainer(told)
+                try:
+                    os.kill(told["trainer"], signal.SIGKILL)
+                except ProcessLookupError:
+                    return None
+                return told
         if len(self._hurt) >= MOST_HURT:
             return None
         return self._hurt_node(kind, element, told)
@@ -166,14 +174,6 @@ class Chaos:
         element = self._dice.choice(elements)
         done = self._cluster.order(command, element.id)
         return None if done is None else {"job": element.id, "reason": element.reason}
-
-    def _kill_trainer(self, told: dict[str, Any]) -> dict[str, Any] | None:
-        for process in psutil.process_iter(["cmdline"]):
-            line = process.info["cmdline"] or []
-            if told["attempt"] in line and "jobs.worker" in line:
-                process.kill()
-                return {**told, "pid": process.pid}
-        return None
 
     def _hurt_node(self, kind: str, element: Element, told: dict[str, Any]) -> dict[str, Any] | None:
         node, daemon = element.node, f"slurmd.{element.node}"
@@ -205,14 +205,16 @@ class Chaos:
     # What is alive
 
     def _target(self, running: list[Element]) -> tuple[Element, dict[str, Any]] | None:
-        """A running element whose attempt is claimed and open, and how far that is."""
+        """A running element whose trainer lives, and how far it is. (Slurm may call running what is dead by now.)"""
         attempts = {read_job(attempt): attempt for attempt in open_attempts(self._workspace)}
-        candidates = []
+        candidates: list[tuple[Element, dict[str, Any]]] = []
         for element in running:
-            if (attempt := attempts.get(element.id)) is not None:
+            attempt = attempts.get(element.id)
+            if attempt is not None and (pid := trainer_of(attempt)) is not None:
                 beat = read_heartbeat(attempt.heartbeat)
                 step = f"{beat.step} of {beat.steps}" if beat is not None and beat.steps else STARTING
-                told = {"job": element.id, "node": element.node, "attempt": str(attempt.path), "step": step}
+                told: dict[str, Any] = {"job": element.id, "node": element.node, "attempt": str(attempt.path)}
+                told |= {"step": step, "trainer": pid}
                 candidates.append((element, told))
         at_work = [candidate for candidate in candidates if candidate[1]["step"] != STARTING]
         if at_work and self._dice.random() < AT_WORK:
@@ -226,6 +228,20 @@ def open_attempts(workspace: Workspace) -> Iterator[AttemptDir]:
         attempt = AttemptDir(claimed.parent)
         if not attempt.closed.exists():
             yield attempt
+
+
+def trainer_of(attempt: AttemptDir) -> int | None:
+    """Pid of the living process that carries an attempt out."""
+    claimed = read_claimed(attempt.claimed)
+    if claimed is None:
+        return None
+    try:
+        process = psutil.Process(claimed.pid)
+        if process.status() != psutil.STATUS_ZOMBIE and str(attempt.path) in process.cmdline():
+            return claimed.pid
+    except psutil.Error:
+        return None
+    return None
 
 
 def read_job(attempt: AttemptDir) -> str:
