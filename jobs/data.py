@@ -30,6 +30,10 @@ class Batch:
     positions: Tensor
     targets: Tensor
 
+    def part(self, rows: slice) -> Batch:
+        """Some of every member's sequences."""
+        return Batch(self.tokens[:, rows], self.positions[:, rows], self.targets[:, rows])
+
 
 class PackExamples:
     """Example sets of the members of a pack, one after another; members that name the same set share it.

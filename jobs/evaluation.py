@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from jobs.data import UNSCORED, PackExamples
+from jobs.ranks import Ranks
 from jobs.tasks.base import Task
 from models.transformer import Transformer
 
@@ -25,9 +26,13 @@ def _losses(logits: Tensor, targets: Tensor) -> Tensor:
     return flat.view(targets.shape[0], -1)
 
 
-def member_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``."""
-    return _losses(logits, targets).sum(dim=1) / (targets != UNSCORED).sum(dim=(1, 2))
+def member_losses(logits: Tensor, targets: Tensor, whole: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy over each member's scored predictions, ``[P, B, S, V], [P, B, S] -> [P]``.
+
+    Args:
+        whole: targets of the whole batch, where ``targets`` are a part of it: the parts' values add up to the mean.
+    """
+    return _losses(logits, targets).sum(dim=1) / ((targets if whole is None else whole) != UNSCORED).sum(dim=(1, 2))
 
 
 @torch.no_grad()
@@ -69,28 +74,35 @@ class HeldOut:
         self._classes: Sequence[str] = task.config.classes
 
     @torch.no_grad()
-    def scores(self, model: Transformer) -> list[Scores]:
-        """Each member's scores on its set."""
+    def scores(self, model: Transformer, ranks: Ranks | None = None) -> list[Scores]:
+        """Each member's scores on its set. Several processes share the passes out and add up as one would: the number
+        of processes decides no bit of a score."""
+        ranks = ranks or Ranks()
         members = len(self._examples.sizes)
         places = torch.arange(self._size).expand(members, -1)
-        right, counted = [], []
-        losses, predictions = torch.zeros(members, dtype=torch.float64), torch.zeros(members, dtype=torch.int64)
-        early_losses, early_predictions = torch.zeros_like(losses), torch.zeros_like(predictions)
         chunk = max(1, _ROWS // (members * self._examples.length))
-        for start in range(0, self._size, chunk):
-            batch = self._examples.batch(places[:, start : start + chunk])
+        starts = range(0, self._size, chunk)
+        found = torch.zeros(2, members, self._size, dtype=torch.int64)
+        sums = torch.zeros(len(starts), 4, members, dtype=torch.float64)
+        for number in range(ranks.rank, len(starts), ranks.size):
+            these = slice(starts[number], starts[number] + chunk)
+            batch = self._examples.batch(places[:, these])
             logits = model(batch.tokens, batch.positions)
             each, scored = _losses(logits, batch.targets), batch.targets != UNSCORED
             early = (scored & (batch.positions < self._first)).flatten(1)
-            losses += each.sum(dim=1)
-            predictions += scored.sum(dim=(1, 2))
-            early_losses += (each * early).sum(dim=1)
-            early_predictions += early.sum(dim=1)
-            found = hits(logits, batch.targets, by_sequence=self._by_sequence)
-            right.append(found[0])
-            counted.append(found[1])
+            sums[number, 0] = each.sum(dim=1)
+            sums[number, 1] = scored.sum(dim=(1, 2))
+            sums[number, 2] = (each * early).sum(dim=1)
+            sums[number, 3] = early.sum(dim=1)
+            found[0, :, these], found[1, :, these] = hits(logits, batch.targets, by_sequence=self._by_sequence)
+        ranks.sum(found)
+        ranks.sum(sums)
+        total = torch.zeros_like(sums[0])
+        for one in sums:
+            total += one
+        losses, predictions, early_losses, early_predictions = total
         klass = self._examples.klass[self._examples.rows(places)].numpy()
-        tables = self._tables(torch.cat(right, dim=1).numpy(), torch.cat(counted, dim=1).numpy(), klass)
+        tables = self._tables(found[0].numpy(), found[1].numpy(), klass)
         apart = ((early_predictions > 0) & (early_predictions < predictions)).tolist()
         means, early_means = (losses / predictions).tolist(), (early_losses / early_predictions).tolist()
         return [

@@ -13,6 +13,9 @@ from torch.utils import deterministic
 
 EXACT = "exact"
 
+_UNSAID = {"processes": 1}
+"""What checkpoints that do not speak of it were written with."""
+
 _FILL = "fill_uninitialized_memory"
 """torch's switch (untyped) that fills every new tensor with NaN in deterministic mode: 13 % of a step of a small pack,
 to catch reads of memory that nobody wrote. Bits do not depend on it."""
@@ -40,11 +43,12 @@ def reproducible(threads: int) -> Iterator[None]:
         setattr(deterministic, _FILL, filled)
 
 
-def environment(pack: str, runs: Sequence[str]) -> dict[str, Any]:
+def environment(pack: str, runs: Sequence[str], processes: int = 1) -> dict[str, Any]:
     """Saved with each checkpoint. Two attempts with equal environments give equal bits."""
     return {
         "pack": pack,
         "members": list(runs),
+        "processes": processes,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "device": "cpu",
@@ -59,9 +63,9 @@ def verdict(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if (then.get("pack"), then.get("members")) != (now["pack"], now["members"]):
         differences.append("pack changed")
     differences += [
-        f"{name} {then.get(name)} -> {value}"
+        f"{name} {then.get(name, _UNSAID.get(name))} -> {value}"
         for name, value in now.items()
-        if name not in ("pack", "members") and then.get(name) != value
+        if name not in ("pack", "members") and then.get(name, _UNSAID.get(name)) != value
     ]
     return "not exact: " + "; ".join(differences) if differences else EXACT
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from torch import Tensor
 
 from jobs import metrics, numerics
 from jobs.data import one_set
-from jobs.evaluation import HeldOut, hits
+from jobs.errors import JobError
+from jobs.evaluation import HeldOut
 from jobs.facts import FailureClass
 from jobs.pack_state import PackState
 from jobs.session import Session
@@ -80,7 +82,8 @@ class PackLoop:
         self._state = PackState.fresh(program.models)
         for run, member in zip(self._state.runs, session.members, strict=True):
             run.ended = member.done
-        self._environment = numerics.environment(session.launch.pack, [m.run for m in session.members])
+        runs, processes = [m.run for m in session.members], session.ranks.size
+        self._environment = numerics.environment(session.launch.pack, runs, processes)
         self._task = make_task(self._configs[0].task)
         self._held_out: dict[str, HeldOut] = {}
         self._evaluations = [config.evaluations() for config in program.configs]
@@ -128,9 +131,10 @@ class PackLoop:
 
     def _evaluate(self, due: Sequence[int]) -> None:
         """Look at the held-out sets for these runs; a run's value is the mean over its surviving models."""
+        self._require_same()
         rows: dict[int, dict[str, float]] = {n: {} for n in due}
         for split in sorted({split for n in due for split in self._configs[n].evaluate.splits}):
-            scores = self._split(split).scores(self._program.stack.model)
+            scores = self._split(split).scores(self._program.stack.model, self._session.ranks)
             for n in due:
                 if split in self._configs[n].evaluate.splits:
                     who = self._state.survivors(n).tolist()
@@ -153,6 +157,16 @@ class PackLoop:
             for name, step in self._configs[n].landmarks().items():
                 if step == self._step:
                     self._state.runs[n].landmarks[name] = row
+
+    def _require_same(self) -> None:
+        """Processes that make the same updates hold the same weights; on unlike machines they might not."""
+        if self._session.ranks.size == 1:
+            return
+        digest = hashlib.sha256(self._program.stack.flat.values.numpy().data).digest()
+        mine = int.from_bytes(digest[:7])
+        most, least = self._session.ranks.agree((mine, -mine))
+        if most != -least:
+            raise JobError(f"at step {self._step} the processes hold different weights; use machines of one kind")
 
     def _split(self, split: str) -> HeldOut:
         if split not in self._held_out:
@@ -228,11 +242,11 @@ class PackLoop:
             self._session.event("probe", f"{1e3 * median(times) / models:.3f} ms a model-step", **data)
 
 
-def add_training_sums(state: PackState, stack: Stack, done: Pass, targets: Tensor, *, by_sequence: bool) -> None:
-    """Add one step's training losses, gradient norms and hits, ``targets [P, B, S]``, to the sums of a pack."""
-    right, counted = hits(done.logits, targets, by_sequence=by_sequence)
+def add_training_sums(state: PackState, stack: Stack, done: Pass, *, by_sequence: bool) -> None:
+    """Add one step's training losses, gradient norms and hits to the sums of a pack."""
+    right, counted = stack.count_hits(done, by_sequence=by_sequence)
     state.add("loss", done.losses.double())
     state.add("norms", stack.norms.double())
     state.add("batches", torch.ones(len(done.losses)))
-    state.add("right", right.sum(dim=1))
-    state.add("counted", counted.sum(dim=1))
+    state.add("right", right)
+    state.add("counted", counted)

@@ -64,7 +64,7 @@ class SearchProgram(Program):
                 self.data_seeds.append(seed if own_table else derived_seed(member.seed, "search"))
                 members.append(Member(config.transformer(), seed, {}, group))
                 model_configs.append(config)
-        self.stack = Stack(members, model_configs, train_shapes=True)
+        self.stack = Stack(members, model_configs, train_shapes=True, ranks=session.ranks)
         self._by_sequence = task.config.metric == "sequence accuracy"
         shares = [config.search.holdout for config in model_configs]
         self._weights_part, self._shape_part = two_parts(task, self.data_seeds, shares)
@@ -106,7 +106,7 @@ class SearchProgram(Program):
             going = torch.tensor([not run.ended for run in state.runs])
             self._shape_gradient.masked_fill_(~going.unsqueeze(1), 0.0)
             self._shape_adam.update(step // self._every, self._shape_gradient, self._shape_rates * going)
-        add_training_sums(state, self.stack, done, weights.targets, by_sequence=self._by_sequence)
+        add_training_sums(state, self.stack, done, by_sequence=self._by_sequence)
 
     def _tell_active(self, state: PackState) -> None:
         active = state.active().tolist()

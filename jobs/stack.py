@@ -2,6 +2,9 @@
 
 Nothing that happens to one model reaches another: a model that is not active gets no gradient and no rate, so its
 weights stay as they are, whatever its losses are.
+
+Of several processes each holds all models, passes its part of every batch through them, and adds losses and gradients
+up with the others, so that all make the same update.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from torch import Tensor
 
 from jobs.data import Batch
 from jobs.errors import JobError
-from jobs.evaluation import member_losses
+from jobs.evaluation import hits, member_losses
 from jobs.lr_schedule import warmup_constant
 from jobs.optimizer import FlatParameters, PackedAdamW, clip_rows, gradient_norms, mask_rows
+from jobs.ranks import Ranks
 from jobs.train_config import TrainConfig
 from models.build import Member, build_pack
 from models.errors import ModelError
@@ -27,12 +31,14 @@ class Pass:
     """One forward and backward pass.
 
     Attributes:
-        losses: ``[P]``, mean cross-entropy of each model.
-        logits: ``[P, B, S, V]``, detached.
+        losses: ``[P]``, mean cross-entropy of each model over the whole batch.
+        logits: ``[P, B, S, V]``, detached; of several processes each holds those of its part of the batch.
+        targets: ``[P, B, S]``, what the logits speak of.
     """
 
     losses: Tensor
     logits: Tensor
+    targets: Tensor
 
 
 class Stack:
@@ -43,13 +49,24 @@ class Stack:
     """
 
     def __init__(
-        self, members: Sequence[Member], configs: Sequence[TrainConfig], *, train_shapes: bool = False
+        self,
+        members: Sequence[Member],
+        configs: Sequence[TrainConfig],
+        *,
+        train_shapes: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
         """``configs``: one a model; betas, eps and weight decay are the first one's (equal in a pack).
 
         Raises:
-            JobError: the members cannot be built as one stack.
+            JobError: the members cannot be built as one stack, or not by so many processes.
         """
+        self._ranks = ranks or Ranks()
+        if self._ranks.size > 1 and configs[0].strategy == "single":
+            raise JobError(
+                f"strategy: single is one process, but {self._ranks.size} were started; "
+                f"set strategy: ddp, or resources.processes: 1"
+            )
         try:
             self.model = build_pack(members, train_shapes=train_shapes)
         except ModelError as error:
@@ -70,19 +87,37 @@ class Stack:
 
     def weights_pass(self, batch: Batch) -> Pass:
         """Losses, and the gradient of the weights (kept for ``update``)."""
-        losses, logits = self._forward(batch)
+        losses, done = self._forward(batch)
         self.flat.gather(torch.autograd.grad(losses.sum(), self.flat.parameters), self._gradient)
-        return Pass(losses.detach(), logits.detach())
+        self._ranks.sum(self._gradient, done.losses)
+        return done
 
     def shapes_pass(self, batch: Batch) -> tuple[Pass, list[Tensor]]:
         """Losses, and the gradients of ``model.shapes()`` (the mean over each group's active models)."""
-        losses, logits = self._forward(batch)
+        losses, done = self._forward(batch)
         gradients = torch.autograd.grad(losses.sum(), tuple(self.model.shapes().values()))
-        return Pass(losses.detach(), logits.detach()), list(gradients)
+        self._ranks.sum(*gradients, done.losses)
+        return done, list(gradients)
 
-    def _forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        logits = self.model(batch.tokens, batch.positions)
-        return member_losses(logits, batch.targets), logits
+    def _forward(self, batch: Batch) -> tuple[Tensor, Pass]:
+        """Losses to be differentiated (of several processes: its share of them), and what was passed through."""
+        if self._ranks.size == 1:
+            logits = self.model(batch.tokens, batch.positions)
+            losses = member_losses(logits, batch.targets)
+            return losses, Pass(losses.detach(), logits.detach(), batch.targets)
+        rows = batch.tokens.shape[1]
+        if rows < self._ranks.size:
+            raise JobError(f"a batch of {rows} cannot be shared by {self._ranks.size} processes; ask for fewer of them")
+        part = batch.part(self._ranks.share(rows))
+        logits = self.model(part.tokens, part.positions)
+        losses = member_losses(logits, part.targets, batch.targets)
+        return losses, Pass(losses.detach().clone(), logits.detach(), part.targets)
+
+    def count_hits(self, done: Pass, *, by_sequence: bool) -> tuple[Tensor, Tensor]:
+        """(right, counted) of each model over the whole batch, int64 ``[P]`` each; see ``hits``."""
+        right, counted = (found.sum(dim=1) for found in hits(done.logits, done.targets, by_sequence=by_sequence))
+        self._ranks.sum(right, counted)
+        return right, counted
 
     def fallen(self, losses: Tensor) -> Tensor:
         """bool ``[P]``: loss not finite or above its bound, or a gradient that is not finite. Call after the pass."""

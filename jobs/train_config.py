@@ -142,7 +142,8 @@ class TrainConfig(_Section):
     diverged_above: Annotated[float, Field(gt=0)] | None = None
     """A training loss above this counts as divergence, as one that is not finite always does."""
     precision: Literal["float32"] = "float32"
-    strategy: Literal["single"] = "single"
+    strategy: Literal["single", "ddp"] = "single"
+    """``ddp``: all models on every process, each batch in as many parts as there are processes."""
 
     @model_validator(mode="after")
     def _builds(self) -> Self:
@@ -211,12 +212,12 @@ class SearchConfig(TrainConfig):
             overwritten.append("model.attention.activation")
         if overwritten:
             raise ValueError(f"search.where={where!r} decides what is there; drop {' and '.join(overwritten)}")
-        stray = list(model.transformer(self.task).searched())
         share, n = self.search.holdout, self.task.sizes["train"]
         if not 0 < round(share * n) < n:
             raise ValueError(
                 f"search.holdout={share:g} of {n} training examples leaves one part empty; raise task.train"
             )
+        stray = list(model.transformer(self.task).searched())
         if stray:
             raise ValueError(
                 f"slot {stray[0]!r} is 'learned', but search.where={where!r}; searched slots are named by search.where"

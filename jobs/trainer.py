@@ -42,7 +42,7 @@ class TrainProgram(Program):
             missing = member.done and path is None
             curves = starting_curves(described) if missing else read_curves(path, described)
             members.append(Member(described, member.seed, curves))
-        self.stack = Stack(members, self.configs)
+        self.stack = Stack(members, self.configs, ranks=session.ranks)
         task = make_task(self.configs[0].task)
         self._by_sequence = task.config.metric == "sequence accuracy"
         self._examples = one_set(task, "train", seeds)
@@ -53,7 +53,7 @@ class TrainProgram(Program):
         done = self.stack.weights_pass(batch)
         mark_fallen(self.stack, done.losses, step, state)
         self.stack.update(step, state.active())
-        add_training_sums(state, self.stack, done, batch.targets, by_sequence=self._by_sequence)
+        add_training_sums(state, self.stack, done, by_sequence=self._by_sequence)
 
     def judge(self, run: int, state: PackState) -> tuple[FailureClass, str] | None:
         at = int(state.diverged_at[run])

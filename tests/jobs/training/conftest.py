@@ -16,6 +16,8 @@ from jobs.durable import read_log
 from jobs.facts import Event, Finished, Started, read_facts
 from jobs.launch import Launch
 from jobs.pack_loop import TENSORS
+from jobs.ranks import Ranks
+from jobs.recorder import SilentRecorder
 from jobs.runners import RUNNERS, load, validate_config
 from jobs.session import Member, Session
 from jobs.workspace import AttemptDir, Workspace
@@ -85,12 +87,15 @@ class TrainingPack:
         die_at: int = -1,
         done: Sequence[int] = (),
         asked: Callable[[], str | None] = lambda: None,
+        ranks: Ranks | None = None,
         **launch: Any,
     ) -> Session:
-        """Carry out the next attempt; raises Killed where it was to die."""
-        self.attempts += 1
+        """Carry out the next attempt; raises Killed where it was to die. ``ranks``: as one of several processes, of
+        which the first goes first."""
+        silent = ranks is not None and ranks.rank > 0
+        self.attempts += not silent
         attempt = self.attempt(self.attempts)
-        attempt.path.mkdir(parents=True)
+        attempt.path.mkdir(parents=True, exist_ok=silent)
         before = self.finished()
         finished = {run for run in self.runs if run in before} | {self.runs[n] for n in done}
         members = [
@@ -109,7 +114,15 @@ class TrainingPack:
             **settings,
         )
         checkpoint, _ = newest_checkpoint(attempt.checkpoints, done=finished)
-        session = DyingSession(attempt, described, members, checkpoint=checkpoint, requested=asked)
+        session = DyingSession(
+            attempt,
+            described,
+            members,
+            checkpoint=checkpoint,
+            requested=asked,
+            ranks=ranks,
+            recorder=SilentRecorder() if silent else None,
+        )
         session.moment = die_at
         try:
             load(RUNNERS[self.runner].run)(session)
@@ -118,7 +131,7 @@ class TrainingPack:
             self.died_at.append(session.progress.step)
             raise
         finally:  # a dead process's files are closed, and what it had not handed over is lost
-            for log in (session.recorder._facts, session.recorder._metrics):
+            for log in () if silent else (session.recorder._facts, session.recorder._metrics):
                 if log is not None:
                     log._file.close()
         return session
