@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sweeps.analysis.sentences import of_comparison
 
@@ -46,32 +47,7 @@ def show(
         console.print(f"[yellow]{note}[/yellow]")
     console.print()
     several = len({(v.task, v.scale) for v in found.verdicts}) > 1
-    grid = Table(box=None, pad_edge=False, header_style="dim")
-    for name in [
-        *(["task", "scale"] if several else []),
-        "arm",
-        "n",
-        "difference",
-        "interval, alone",
-        *(["drawn"] if drawn is not None else []),
-        "p",
-        "corrected",
-    ]:
-        grid.add_column(name, justify="left" if name in ("task", "scale", "arm") else "right", no_wrap=True)
-    grid.add_column("verdict", overflow="fold")
-    intervals = [[]] * len(found.verdicts) if drawn is None else [[_drawn(d)] for d in drawn]
-    for v, beside in zip(found.verdicts, intervals, strict=True):
-        interval = "" if v.low is None or v.high is None else f"{v.low:+.3g} to {v.high:+.3g}"
-        numbers = [
-            f"{v.n} v {v.n_baseline}",
-            _number(v.difference, "+.3g"),
-            interval,
-            *beside,
-            _p(v.p),
-            _p(v.p_adjusted),
-        ]
-        grid.add_row(*([v.task, v.scale or ""] if several else []), v.arm, *numbers, v.headline)
-    console.print(grid)
+    _show_grid(console, found.verdicts, table.groups, drawn)
     if any(v.more is not None for v in found.verdicts):
         console.print(MORE, style="dim")
     if drawn is not None:
@@ -80,10 +56,46 @@ def show(
     if combined:
         _show_combined(console, combined)
     for floor in found.floors:
-        console.print(_floor(floor))
+        console.print(_floor(floor, table.groups))
     console.print()
     for v in found.verdicts:
-        console.print(f"{_where(v, several)}: {v.words}")
+        console.print(f"{_where(v, several, table.groups)}: {v.words}", markup=False)
+
+
+def _show_grid(
+    console: Console, verdicts: Sequence[Verdict], groups: str, drawn: Sequence[Drawn | None] | None
+) -> None:
+    """A row a verdict. What a narrow terminal has no room for is left to the words below: they hold all of it."""
+    columns: dict[str, list[str]] = {
+        groups: [v.task for v in verdicts],
+        "scale": [v.scale or "" for v in verdicts],
+        "arm": [v.arm for v in verdicts],
+        "n": [f"{v.n} v {v.n_baseline}" for v in verdicts],
+        "difference": [_number(v.difference, "+.3g") for v in verdicts],
+        "interval, alone": [
+            "" if v.low is None or v.high is None else f"{v.low:+.3g} to {v.high:+.3g}" for v in verdicts
+        ],
+        "drawn": [] if drawn is None else [_drawn(d) for d in drawn],
+        "p": [_p(v.p) for v in verdicts],
+        "corrected": [_p(v.p_adjusted) for v in verdicts],
+        "verdict": [v.headline for v in verdicts],
+    }
+    alone = {groups: len(set(columns[groups])) == 1, "scale": not any(columns["scale"]), "drawn": drawn is None}
+    shown = {name: column for name, column in columns.items() if not alone.get(name)}
+    for sacrifice in ("verdict", "p", "interval, alone", "n"):
+        if sum(max(map(len, [name, *column]), default=0) + 2 for name, column in shown.items()) <= console.width + 2:
+            break
+        if sacrifice == "verdict":
+            shown["verdict"] = [v.verdict for v in verdicts]
+        else:
+            shown.pop(sacrifice, None)
+    grid = Table(box=None, pad_edge=False, header_style="dim")
+    for name in shown:
+        words = name in (groups, "scale", "arm", "verdict")
+        grid.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
+    for row in zip(*shown.values(), strict=True):
+        grid.add_row(*map(Text, row))
+    console.print(grid)
 
 
 def plain(
@@ -203,8 +215,8 @@ def _plain_drawn(d: Drawn | None) -> dict[str, Any]:
     return {"drawn_interval": [i.low, i.high], "drawn": about}
 
 
-def _floor(floor: Floor) -> str:
-    where = floor.task + ("" if floor.scale is None else f" at {floor.scale}")
+def _floor(floor: Floor, groups: str) -> str:
+    where = _place(floor.task, groups) + ("" if floor.scale is None else f" at {floor.scale}")
     text = f"noise floor of {where}: baseline {floor.baseline:.4g} (n = {floor.n}"
     text += "" if floor.own is None else f", sd {floor.own.sd:.3g} [{floor.own.low:.3g}, {floor.own.high:.3g}]"
     text += ")"
@@ -217,15 +229,20 @@ def _floor(floor: Floor) -> str:
     return text
 
 
-def _where(v: Verdict, several: bool) -> str:
-    place = f" on {v.task}{'' if v.scale is None else f' at {v.scale}'}" if several else ""
+def _place(task: str, groups: str) -> str:
+    """A task by its name; a level of another factor with that factor's: ``lr 0.003``."""
+    return task if groups == "task" else f"{groups} {task}"
+
+
+def _where(v: Verdict, several: bool, groups: str) -> str:
+    place = f" on {_place(v.task, groups)}{'' if v.scale is None else f' at {v.scale}'}" if several else ""
     return v.arm + place
 
 
 def _console() -> Console:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     if not console.is_terminal:  # into a file or a pipe nothing needs to be folded
-        console.width = max(console.width, WIDE)
+        console = Console(highlight=False, soft_wrap=True, width=max(console.width, WIDE))
     return console
 
 

@@ -56,6 +56,7 @@ class Loaded:
         notes: what a reader must know, such as departures from a frozen plan.
         looks: information shares of the planned looks, where the source has a plan.
         rule: what the source says of correction, sigma, alpha, margin, pairing and direction; flags come first.
+        groups: what each result's task is called there, such as ``lr`` in a grid without tasks.
     """
 
     source: str
@@ -65,6 +66,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     looks: tuple[float, ...] = ()
     rule: Mapping[str, Any] = field(default_factory=dict)
+    groups: str = "task"
 
 
 def load(source: str, asked: Asked, root: Path) -> Loaded:
@@ -141,7 +143,8 @@ def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
         rule["lower_is_better"] = True
         notes.append(f"lower is taken as better, by the name {columns.metric!r}; --higher-is-better says otherwise")
     notes += mixed_settings(rows, columns)
-    return Loaded(source, columns.metric, None, tuple(to_results(rows, columns)), tuple(notes), rule=rule)
+    results = tuple(to_results(rows, columns))
+    return Loaded(source, columns.metric, None, results, tuple(notes), rule=rule, groups=columns.task or "task")
 
 
 def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
@@ -179,7 +182,8 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     notes = [*notes, *([f"exploratory: {'; '.join(departures)}"] if departures else [])]
     results = load_results(root, name, asked.metric, layout=layout)
     metric = str(block.get("metric") or asked.metric)
-    return Loaded(name, metric, layout.baseline, tuple(results), tuple(notes), looks, rule)
+    groups = ", ".join(layout.columns) or "task"
+    return Loaded(name, metric, layout.baseline, tuple(results), tuple(notes), looks, rule, groups)
 
 
 def _filtered(source: str, rows: Sequence[Row], condition: str) -> list[Row]:
