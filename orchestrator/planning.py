@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobs.durable import decide_file, read_json, replace_file
 from jobs.workspace import Workspace
+from orchestrator.collector import collector_paused
 from orchestrator.desired import plan_digest, sweep_names
 from orchestrator.errors import OrchestratorError
 from orchestrator.workspace_id import ensure_workspace_id
@@ -37,6 +38,7 @@ class Prepared:
         return self.design.name
 
 
+@collector_paused()
 def prepare(
     space: Workspace, source: str, overrides: Sequence[str] = (), tables: Mapping[str, Path] | None = None
 ) -> Prepared:
@@ -117,7 +119,7 @@ def commit(space: Workspace, prepared: Prepared) -> None:
 
 
 def _digest(content: bytes) -> str | None:
-    return digest_of(content.partition(b"\n")[0])
+    return digest_of(content[: content.find(b"\n") + 1])  # a partition would copy the hundred thousand other lines
 
 
 def freeze_analysis(space: Workspace, prepared: Prepared) -> bool:

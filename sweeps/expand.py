@@ -22,8 +22,8 @@ from sweeps.metric_check import check_metric
 from sweeps.schema import Exclusion, Need, Stage
 from sweeps.tree import origin_of
 
-_NOTHING: dict[str, Any] = {}
-_NO_INPUTS: dict[str, InputRef] = {}
+_ALONE: tuple[tuple[dict[str, Any], dict[str, InputRef]], ...] = (({}, {}),)
+"""What ``_inputs`` finds for a cell that consumes nothing; one for all of its runs."""
 
 
 def expand(sweep: Sweep) -> Design:
@@ -109,8 +109,11 @@ class _Expansion:
             seed_label = {seeds.name: seed}  # one for all runs of the seed: there can be a hundred thousand
             for cell in cells:
                 base = {**cell.labels, seeds.name: seed}
-                for nested, inputs in self._inputs(cell, stage, lookups, base):
-                    if not all(contains(choices, nested[k]) for k, choices in inherited.items() if k in nested):
+                found = self._inputs(cell, stage, lookups, base) if cell.shape.consumes else _ALONE
+                for nested, inputs in found:
+                    if inherited and not all(
+                        contains(choices, nested[k]) for k, choices in inherited.items() if k in nested
+                    ):
                         continue
                     labels = {**base, **nested} if nested else base
                     if late and (exclusion := self._excluded({"stage": name, **labels}, late)) is not None:
@@ -166,7 +169,7 @@ class _Expansion:
             return
         place = {index: new for new, index in enumerate(sorted(kept))}
         self.cells = [replace(cell, index=place[cell.index]) for cell in self.cells if cell.index in kept]
-        self.runs = [replace(run, cell=place[run.cell]) for run in self.runs]
+        self.runs = [run._replace(cell=place[run.cell]) for run in self.runs]
 
     def _stage_plan(self, name: str) -> StagePlan:
         stage = self.stages[name]
@@ -232,9 +235,6 @@ class _Expansion:
         self, cell: Cell, stage: Stage, lookups: Mapping[str, list[Lookup]], labels: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, Any], dict[str, InputRef]]]:
         """(inherited labels, inputs) of each run that this cell and seed stand for."""
-        if not cell.shape.consumes:
-            yield _NOTHING, _NO_INPUTS
-            return
         partial: list[tuple[dict[str, Any], dict[str, InputRef]]] = [({}, {})]
         for label in cell.shape.consumes:
             index = self._rule(cell, stage.needs[label])

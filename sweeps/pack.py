@@ -32,13 +32,14 @@ def packed(
 ) -> tuple[tuple[PackPlan, ...], list[str]]:
     """Packs in the order of their first runs, and notices about baselines that could not share their arms' packs."""
     groups: dict[tuple[Any, ...], list[PlannedRun]] = {}
-    fixed = [_group_key(cell) for cell in cells]
     rules = {name: stage.pack or file.pack for name, stage in stages.items()}
+    fixed = [_group_key(cell) for cell in cells]
+    labels = [rules[cell.stage].by for cell in cells]
+    own = [tuple(map(cell.labels.get, by)) for cell, by in zip(cells, labels, strict=True)]
     for run in runs:
-        cell = cells[run.cell]
-        by = tuple(run.labels.get(label, cell.labels.get(label)) for label in rules[cell.stage].by)
+        by = tuple(map(run.labels.get, labels[run.cell], own[run.cell]))
         # Equal labels are equal by value and type here: they come from the same level.
-        groups.setdefault((fixed[run.cell], *((type(value), value) for value in by)), []).append(run)
+        groups.setdefault((fixed[run.cell], by, tuple(map(type, by))), []).append(run)
     packs: list[PackPlan] = []
     for members in groups.values():
         cell = cells[members[0].cell]

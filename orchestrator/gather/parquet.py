@@ -8,10 +8,8 @@ write, and each file is replaced whole, so a reader meets the old table or the n
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ import pyarrow.parquet as pq
 
 from jobs.durable import replace_file
 from jobs.workspace import Workspace
+from orchestrator.collector import collector_paused
 from orchestrator.gather.curves import merged_points, points_table
 from orchestrator.gather.evidence import PackEvidence, read_pack
 from orchestrator.gather.rows import RunColumns, joined
@@ -48,17 +47,13 @@ class Gathered:
     states: dict[str, int]
 
 
+@collector_paused()
 def gather(workspace: Workspace, sweep: str) -> Gathered:
     """Bring a sweep's tables up to date.
 
     Raises:
         SweepError: there is no plan of that name.
     """
-    with _collector_paused():
-        return _gather(workspace, sweep)
-
-
-def _gather(workspace: Workspace, sweep: str) -> Gathered:
     plan = load_plan(workspace, sweep)
     workspace.runs_table(sweep).parent.mkdir(parents=True, exist_ok=True)
     runs = _Update(workspace, plan, workspace.runs_table(sweep))
@@ -181,19 +176,6 @@ def _final_attempts(found: PackEvidence, members: Collection[str]) -> int | None
     if not found.records or not found.settled:
         return None
     return 0 if found.completed(members) else len(found.records)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Hundreds of thousands of records live until the table is written: looking through them for garbage would take
-    as long as everything else together, and find none."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _encoded(table: pa.Table) -> pa.Table:
