@@ -214,9 +214,7 @@ class SearchConfig(TrainConfig):
             raise ValueError(f"search.where={where!r} decides what is there; drop {' and '.join(overwritten)}")
         share, n = self.search.holdout, self.task.sizes["train"]
         if not 0 < round(share * n) < n:
-            raise ValueError(
-                f"search.holdout={share:g} of {n} training examples leaves one part empty; raise task.train"
-            )
+            raise ValueError(f"search.holdout={share:g} leaves one part of {n} examples empty; raise task.train")
         stray = list(model.transformer(self.task).searched())
         if stray:
             raise ValueError(

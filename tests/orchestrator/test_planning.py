@@ -107,7 +107,7 @@ def test_an_unlaunched_pack_of_the_same_sweep_is_packed_anew(space: Workspace, t
 
 
 def test_the_analysis_is_frozen_at_first_launch(space: Workspace, tmp_path: Path) -> None:
-    file = sweep_file(tmp_path, "one", [1, 2], analysis={"metric": "value"})
+    file = sweep_file(tmp_path, "one", [1, 2], analysis={"metric": "test/accuracy"})
     assert freeze_analysis(space, prepare(space, file))
     assert freeze_analysis(space, prepare(space, file))
     assert not freeze_analysis(space, prepare(space, file, ["analysis.alpha=0.1"]))

@@ -86,5 +86,5 @@ def test_what_fits_is_planned(tmp_path: Path, overrides: list[str]) -> None:
 def test_a_hold_out_that_leaves_a_part_empty_is_told_before_the_search_runs(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("runner: search\nconfig: {task: {name: copy, train: 2}, steps: 4, optimizer: {lr: 1e-3}}\n")
-    with pytest.raises(SweepError, match=r"search\.holdout=0\.2 of 2 training examples leaves one part empty"):
+    with pytest.raises(SweepError, match=r"search\.holdout=0\.2 leaves one part of 2 examples empty"):
         read_design(path)
