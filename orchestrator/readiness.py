@@ -65,7 +65,7 @@ def _why_dead(run: str, desired: Desired, ended: Mapping[str, RunVerdict]) -> st
     verdict = ended.get(run)
     if verdict is not None:
         why = f" ({verdict.failure}: {verdict.message})" if verdict.failure else ""
-        return f"its input {run} is {verdict.state}{why}"
+        return f"needs {run} which {'has failed' if verdict.state is RunState.FAILED else 'was cancelled'}{why}"
     if run not in desired.pack_of:
-        return f"its input {run} is planned nowhere"
-    return f"its input {run} is blocked in turn"
+        return f"needs {run} which is planned nowhere"
+    return f"needs {run} which is blocked in turn"

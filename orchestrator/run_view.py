@@ -77,6 +77,11 @@ def find_runs(desired: Desired, prefix: str) -> tuple[str, ...]:
     """
     kind, known = ("packs", desired.packs) if prefix.startswith("p") else ("runs", desired.runs)
     found = [prefix] if prefix in known else sorted(id for id in known if id.startswith(prefix))
+    if prefix in desired.packs_of:
+        raise OrchestratorError(
+            f"{prefix!r} is a sweep, no run and no pack: `orchestrate status {prefix}` shows it, retry and cancel take "
+            f"it as --sweep {prefix}"
+        )
     if not prefix or not found:
         raise OrchestratorError(
             f"no run or pack of any sweep here begins with {prefix!r}; `orchestrate status` names the packs that run, "

@@ -14,6 +14,7 @@ SLOT = "a free slot"
 PAUSE = "the pause before their next try"
 RETURN = "the end of their last job, which may be queued again and go on by itself"
 HELD = "held: "
+BLOCKED = "blocked: "
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def waiting(board: Board, now: float = 0.0, slot: str = SLOT) -> dict[str, dict[
         reasons[sweep][why] += runs
     for pack, blocked in board.blocked.items():
         for why in blocked.values():
-            reasons[board.desired.packs[pack].sweep]["blocked: " + _without_ids(why)] += 1
+            reasons[board.desired.packs[pack].sweep][BLOCKED + _without_ids(why)] += 1
     for sweep, counts in board.counts.items():
         rest = counts[RunState.PENDING] - reasons[sweep].total()
         if rest > 0:

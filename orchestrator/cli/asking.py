@@ -119,8 +119,11 @@ def _remaining(space: Workspace, choice: Choice, resumes: Mapping[str, Resume]) 
             seconds += left * pace * devices_of(chosen[0].pack.resources)
         room += KEEP * sum(one.checkpoint_bytes for one in chosen)
     unit = unit_of(one.pack.resources for one in choice.runs)
-    text = f"about {hours(seconds / 3600)} of one {unit} left to train"
-    yield text + (f" (and {plural(unknown, 'run')} whose pace nobody has measured)" if unknown else "")
+    unmeasured = f"{plural(unknown, 'run')} whose pace nobody has measured"
+    if unknown == len(choice.runs):
+        yield f"how long it takes is not known: {unmeasured}"
+    else:
+        yield f"about {hours(seconds / 3600)} of one {unit} left to train" + (f" (and {unmeasured})" if unknown else "")
     free = shutil.disk_usage(space.root).free
     yield f"checkpoints need up to {size(room)}; {size(free)} are free"
 

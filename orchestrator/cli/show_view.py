@@ -67,6 +67,8 @@ def _show_attempt(console: Console, attempt: AttemptShown) -> None:
     console.print(line)
     if attempt.message:
         console.print(Text(f"  {attempt.message}"))
-    if attempt.exit is not None and (attempt.exit.get("code") or attempt.exit.get("signal")):
-        console.print(f"  exit code {attempt.exit.get('code')}, signal {attempt.exit.get('signal')}")
+    for name, words in (("code", "exit code"), ("signal", "signal")):
+        value = (attempt.exit or {}).get(name)
+        if value and f"{words} {value}" not in attempt.message:
+            console.print(f"  {words} {value}")
     console.print(f"  [dim]{attempt.log}[/dim]")

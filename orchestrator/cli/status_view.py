@@ -16,7 +16,7 @@ from orchestrator.cli.again import to_type, watch_words
 from orchestrator.cli.units import clip, hours
 from orchestrator.cost import NO_LOSS, STARTUP, UNSAVED, USEFUL
 from orchestrator.status import LivePack, SweepStatus
-from orchestrator.waiting import HELD
+from orchestrator.waiting import BLOCKED, HELD
 
 COLOURS = {
     RunState.COMPLETED: "green",
@@ -61,10 +61,14 @@ class _Screen:
             self._scheduler()
         if status.cost:
             self._cost(status.cost)
-        if status.ended < status.total and not status.live:
+        if status.ended < status.total and not status.live and not self._stuck():
             age = None if status.seen is None else time.time() - status.seen
             if age is None or age > STALE_S:
                 self._command("nothing is being launched; go on with", *watch_words(self._space, status.sweep))
+
+    def _stuck(self) -> bool:
+        """Nothing can be launched before a person mends what failed."""
+        return bool(self._status.waiting) and all(why.startswith(BLOCKED) for why in self._status.waiting)
 
     def _command(self, words: str, *command: str) -> None:
         """A command that a person may copy: never broken into lines by us."""

@@ -359,7 +359,7 @@ def test_8_01_a_child_never_runs_after_its_parent_failed(site: Site, lab: Module
     assert report.counts["s"][RunState.FAILED] == report.counts["s"][RunState.PENDING] == 1
     assert site.workspace.attempts(second) == []
     (why,) = report.waiting["s"]
-    assert why.startswith("blocked: its input a run is failed")
+    assert why.startswith("blocked: needs a run which has failed")
 
 
 def test_8_03_four_states_and_two_verbs(site: Site) -> None:

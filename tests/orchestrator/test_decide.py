@@ -286,7 +286,7 @@ def test_a_consumer_of_a_failed_producer_is_blocked_with_the_reason(workspace: W
     assert decide(chain.board, 9, 0.0) == [Launch(consumer, 1, frozenset({chain.used[1]}))]
     assert "diverged" in chain.board.blocked[consumer][chain.used[1]]
     reasons = waiting(chain.board)["s"]
-    assert reasons == {"a free slot": 1, "blocked: its input a run is failed (diverged: loss is nan)": 1}
+    assert reasons == {"a free slot": 1, "blocked: needs a run which has failed (diverged: loss is nan)": 1}
 
 
 def test_one_pack_of_a_shape_goes_first(workspace: Workspace, lab: ModuleType) -> None:

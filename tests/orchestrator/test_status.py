@@ -108,7 +108,7 @@ def test_what_is_broken_what_waits_and_what_it_cost(workspace: Workspace, lab: M
     (broken,) = status.broken
     assert (broken["failure"], broken["runs"], broken["example"]) == ("gpu_out_of_memory", 1, producer.id)
     (why,) = status.waiting
-    assert why.startswith("blocked: its input a run is failed (gpu_out_of_memory")
+    assert why.startswith("blocked: needs a run which has failed (gpu_out_of_memory")
     assert status.cost["useful"] >= 0.05
     assert 0.0 < status.cost["gpu_out_of_memory"] < 5.0
     view = run_view(workspace, consumer.id)

@@ -13,11 +13,14 @@ from cluster.fake_backend import FakeBackend
 from jobs.durable import AppendLog
 from jobs.facts import FailureClass, Finished, Started, close_attempt, fact_record
 from jobs.launch import read_launch
+from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
 from orchestrator.cli.main import main
+from orchestrator.cli.status_view import show_status
 from orchestrator.loop import Loop
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
+from orchestrator.status import SweepStatus
 
 Command = Callable[..., tuple[int, str, str]]
 MESSAGES = {
@@ -229,3 +232,29 @@ def test_doctor_asks_the_site_only_where_told_to(
     assert "sbatch" in missing
     assert (code, told[missing]) == (1, "error")
     assert "not on PATH" not in orchestrate("doctor", "--json")[1]
+
+
+@pytest.mark.usefixtures("site")
+def test_a_sweep_where_a_run_is_asked_for_is_told_what_it_is(orchestrate: Command) -> None:
+    for typed in (("retry", "s", "--dry-run"), ("show", "s"), ("cancel", "s", "--dry-run")):
+        code, _, err = orchestrate(*typed)
+        assert code == 2
+        assert "'s' is a sweep, no run and no pack" in err
+        assert "--sweep s" in err
+
+
+@pytest.mark.usefixtures("site")
+def test_a_preview_of_runs_that_made_no_step_does_not_call_them_short(orchestrate: Command) -> None:
+    _, out, err = orchestrate("retry", "--class", "user_error", "--dry-run")
+    assert "how long it takes is not known: 2 runs whose pace nobody has measured" in out
+    assert err.splitlines()[-1].startswith("Nothing was asked for. Next: orchestrate --root ")
+    assert err.splitlines()[-1].endswith(" retry --class user_error")
+
+
+def test_watch_is_not_advised_where_it_could_do_nothing(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = dict.fromkeys(RunState, 0) | {RunState.PENDING: 2, RunState.FAILED: 1}
+    for why, advised in (("blocked: needs a run which has failed", False), ("a free slot", True)):
+        show_status(workspace, [SweepStatus("s", counts, waiting={why: 2})], limit=8)
+        assert ("go on with" in capsys.readouterr().out) == advised
