@@ -207,6 +207,21 @@ def newest_checkpoint(
     return None, passed
 
 
+def newest_meta(checkpoints: Path, after_attempt: int = 0) -> dict[str, Any] | None:
+    """What the newest manifest says beside the state, of which nothing is read; None where there is no checkpoint.
+
+    Args:
+        after_attempt: ignore checkpoints of attempts up to this one.
+    """
+    for attempt, _, path in _scan(checkpoints):
+        if attempt > after_attempt:
+            try:
+                return dict(orjson.loads((path / MANIFEST).read_bytes())["meta"])
+            except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+                continue
+    return None
+
+
 def clear_asides(checkpoints: Path, attempt: int) -> int:
     """Remove what attempts up to ``attempt`` were writing when they died. Returns how many there were."""
     try:

@@ -22,7 +22,7 @@ from jobs.errors import JobError
 from jobs.facts import Checkpointed, Event, FailureClass, Finished, Product, Started, read_claimed
 from jobs.heartbeat import Progress
 from jobs.launch import Launch
-from jobs.layout import Layout, layout_record
+from jobs.layout import Layout, judge_count, layout_record
 from jobs.leaving import Leave, Leaving
 from jobs.lineage import Lineage
 from jobs.ranks import Ranks
@@ -99,6 +99,7 @@ class Session:
         self.leaving = Leaving(launch, self.ranks, requested, clock, self.resume_step, checkpoint is not None)
         self._lineage = Lineage(checkpoint.meta if checkpoint else {}, self._flushed)
         self._saved_bytes = checkpoint.bytes if checkpoint else 0
+        self._count = judge_count(checkpoint.meta, self.ranks.size) if checkpoint else ("exact", "")
         self._resume = ResumeCheck(previous, self.resume_step) if checkpoint and previous else None
 
     # What the runner says
@@ -110,6 +111,8 @@ class Session:
             exact: None for a fresh start, ``"exact"``, or ``"not exact: why"``.
             environment: flat JSON values worth keeping (devices, versions, flags).
         """
+        if exact == "exact" and self._count[1]:
+            exact = f"{self._count[0]}: {self._count[1]}"
         if exact not in (None, "exact"):
             self._lineage.resumed(step, exact)
         self.recorder.fact(

@@ -10,9 +10,11 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from cluster.backend import JobHandle
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.desired import Desired, DesiredPack
+from orchestrator.fitting import judge_fit
 from orchestrator.history import AttemptView, read_view
 from orchestrator.nodes import Nodes
 from orchestrator.policy import Policy
@@ -206,7 +208,18 @@ class Board:
 
     def readiness(self, pack: str) -> Readiness:
         """What the inputs of a pack's open members allow."""
-        return readiness_of(self.open_runs(pack), self.desired, self.ended)
+        found = readiness_of(self.open_runs(pack), self.desired, self.ended)
+        if found.ready and (why := self._misfit(pack)):
+            return Readiness((), {**found.blocked, **dict.fromkeys(found.runnable, why)}, ())
+        return found
+
+    def _misfit(self, pack: str) -> str:
+        """Why the plan's number of processes cannot go on with what is saved, "" where it can."""
+        verdict = self.verdicts.get(pack)
+        if verdict is None or not any(view.checkpoint is not None for view in self.histories.get(pack, ())):
+            return ""
+        told, why = judge_fit(self.workspace, pack, self.desired.packs[pack].resources, verdict.fresh_after)
+        return why if told == "refused" else ""
 
     def probing(self, shape: str) -> bool:
         """A first pack of this shape is on its way; the others wait for its first steps."""

@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 from jobs.checkpoint import Checkpoint, newest_checkpoint
 from jobs.facts import Started, read_facts
+from jobs.layout import judge_count
 from jobs.workspace import Workspace
 from orchestrator.desired import DesiredPack
-from orchestrator.launching import resources_of, threads_of
+from orchestrator.fitting import processes_of
+from orchestrator.launching import threads_of
 from orchestrator.policy import Policy
 from orchestrator.requests import Wish, Wishes
 from orchestrator.survey import brought_up_to_date
@@ -86,17 +88,13 @@ def _started(space: Workspace, pack: DesiredPack, checkpoint: Checkpoint) -> Sta
 def judge(pack: DesiredPack, checkpoint: Checkpoint, started: Started | None) -> tuple[str, list[str]]:
     """(Why it cannot be resumed or "", what keeps a resume from being exact).
 
-    A checkpoint written by several processes holds their parts of the state; another number of processes cannot read
-    it. Threads, the version of torch and the number of devices decide how sums are rounded.
+    Whether another number of processes can read a checkpoint, its layout says (``jobs.layout``). Threads, the version
+    of torch and the number of devices decide how sums are rounded.
     """
-    before, now = int(checkpoint.meta.get("world_size", 1)), world_size(pack)
-    if before != now:
-        return (
-            f"its state was saved by {before} process{'es' * (before != 1)}, the plan asks for {now}; "
-            f"go back to {before} or use --fresh",
-            [],
-        )
-    differences = []
+    verdict, why = judge_count(checkpoint.meta, processes_of(pack.resources))
+    if verdict == "refused":
+        return why, []
+    differences = [why] if why else []
     recorded: Mapping[str, Any] = started.environment if started is not None else {}
     if started is not None and started.threads != threads_of(pack):
         differences.append(f"threads {started.threads} -> {threads_of(pack)}")
@@ -106,11 +104,6 @@ def judge(pack: DesiredPack, checkpoint: Checkpoint, started: Started | None) ->
     if "devices" in recorded and recorded["devices"] != devices:
         differences.append(f"devices {recorded['devices']} -> {devices}")
     return "", differences
-
-
-def world_size(pack: DesiredPack) -> int:
-    """Processes that a pack's attempts are started with."""
-    return resources_of(pack).ranks
 
 
 def _torch() -> str:

@@ -28,13 +28,15 @@ def command(
     from orchestrator.cli.piloting import prepare_study
     from orchestrator.cli.plan_view import plan_json, show_plan
     from orchestrator.cli.pricing import price
+    from orchestrator.fitting import fit_notices
     from orchestrator.job_limits import planned_limits
     from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
     study = prepare_study(space, file, overrides, backend, max_in_flight)
     cost, done = price(space, study.prepared, backend, max_in_flight)
-    notices = [*study.notices(space), *site_notices(study.prepared.design.packs, backend)]
+    packs = study.prepared.design.packs
+    notices = [*study.notices(space), *site_notices(packs, backend), *fit_notices(space, packs)]
     limits = planned_limits(space, study.prepared.design, backend, done)
     if as_json:
         print_json({**plan_json(study.prepared, cost, done, notices, limits), **study.payload()})

@@ -50,6 +50,7 @@ def command(
     from orchestrator.cli.piloting import prepare_study, question, run_pilots
     from orchestrator.cli.plan_view import show_plan
     from orchestrator.cli.pricing import price
+    from orchestrator.fitting import fit_notices
     from orchestrator.job_limits import planned_limits
     from orchestrator.planning import commit, freeze_analysis, prepare
     from orchestrator.site_notices import site_notices
@@ -59,7 +60,8 @@ def command(
     study = prepare_study(space, file, overrides, backend, max_in_flight)
     prepared = study.prepared
     cost, done = price(space, prepared, backend, max_in_flight)
-    notices = site_notices(prepared.design.packs, backend)  # a mistake in the site profile is told before the plan
+    # A mistake in the site profile is told before the plan.
+    notices = [*site_notices(prepared.design.packs, backend), *fit_notices(space, prepared.design.packs)]
     if not as_json:
         study.show(console, ctx.obj.verbose > 0)
         limits = planned_limits(space, prepared.design, backend, done)

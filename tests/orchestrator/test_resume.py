@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from cluster.local_backend import LocalBackend
-from jobs.facts import Started
+from jobs.facts import Finished, Started
+from jobs.layout import judge_count
 from jobs.spec import RunSpec
 from jobs.state import read_pack
 from jobs.workspace import Workspace
 from orchestrator.cli.main import main
 from orchestrator.desired import read_desired
+from orchestrator.fitting import fit_notices, judge_fit
 from orchestrator.loop import Loop
 from orchestrator.policy import LOCAL
 from orchestrator.requests import Wishes, write_request
 from orchestrator.resume import Resume, foretell
+from sweeps.design import PackPlan
 
 NEVER = replace(LOCAL, poll_s=(0.02, 0.2), probe=False, retries={})
 """Nothing is tried again unless a person asks."""
@@ -107,15 +110,69 @@ def test_a_broken_checkpoint_is_passed_over_by_both(bench: Bench) -> None:
     assert bench.retried() == (3, "exact")
 
 
-def test_other_threads_are_not_exact_and_another_number_of_processes_is_refused(
+def test_4_04_another_number_of_processes_is_judged_by_what_the_manifest_says(bench: Bench) -> None:
+    """From metadata alone: what the state is, nobody reads."""
+    bench.fail(BREAKS)
+    for path in bench.space.attempt(bench.pack, 1).checkpoints.glob("step-*"):
+        (path / "state.json").chmod(0)
+    spec = RunSpec("toy", BREAKS, 0)
+    fit = {count: judge_fit(bench.space, bench.pack, {"processes": count}) for count in (1, 8)}
+    assert fit == {1: ("exact", ""), 8: ("exact", "")}, "a toy's state is whole, and no bit of it knows of processes"
+    bench.plan([spec], resources={"nodes": 2, "gpus": 8})
+    assert bench.foretold().verdict == "exact"
+
+
+@pytest.mark.parametrize(
+    ("layout", "before", "now", "verdict"),
+    [
+        ("whole", 8, 16, "exact"),
+        ("sums", 8, 8, "exact"),
+        ("sums", 8, 16, "not exact: processes 8 -> 16"),
+        ("sharded", 8, 8, "exact"),
+        ("sharded", 4, 6, "refused: its state was saved in parts by 4 processes, the plan asks for 6; go back to 4"),
+        (None, 1, 2, "not exact: processes 1 -> 2"),
+    ],
+)
+def test_4_03_what_another_number_of_processes_makes_of_a_resume(
+    layout: str | None, before: int, now: int, verdict: str
+) -> None:
+    meta = {"world_size": before} | ({"layout": layout} if layout else {})
+    told, why = judge_count(meta, now)
+    assert f"{told}: {why}".removesuffix(": ").startswith(verdict)
+
+
+def test_a_resume_that_is_not_exact_says_so_on_the_run(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Foretold before it is queued, by `retry` and by the plan, and carried by the run afterwards."""
+    config = {**BREAKS, "layout": "sums"}
+    bench.fail(config)
+    spec = RunSpec("toy", config, 0)
+    bench.plan([spec], resources={"processes": 2})
+    assert bench.foretold().words == "not exact: processes 1 -> 2"
+    (pack,) = read_desired(bench.space).packs.values()
+    notices = fit_notices(bench.space, [PackPlan(pack.id, pack.runs, "s", 0, pack.resources, {})])
+    assert notices == ["1 pack would go on not exact: processes 1 -> 2"]
+    assert bench.retried() == (6, "not exact: processes 1 -> 2")
+    finished = next(fact for fact in read_pack(bench.space.pack(bench.pack))[-1].facts if isinstance(fact, Finished))
+    assert finished.exact == ("resumed at step 6: not exact: processes 1 -> 2",)
+
+
+def test_other_threads_are_not_exact_and_parts_for_another_number_of_processes_are_refused(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench.fail(BREAKS)
-    spec = RunSpec("toy", BREAKS, 0)
+    config = {**BREAKS, "layout": "sharded"}
+    bench.fail(config)
+    spec = RunSpec("toy", config, 0)
     bench.plan([spec], execution={"threads": 2})
     assert bench.foretold().words == "not exact: threads 1 -> 2"
     bench.plan([spec], resources={"nodes": 2, "gpus": 2})
-    assert bench.foretold().words.startswith("refused: its state was saved by 1 process, the plan asks for 4")
+    assert bench.foretold().words.startswith("refused: its state was saved in parts by 1 process, the plan asks for 4")
+    write_request(bench.space, "retry", {spec.id: 1})  # by somebody who does not ask first: it is not queued either
+    bench.watch()
+    assert len(bench.space.attempts(bench.pack)) == 1
+    loop = Loop(bench.space, LocalBackend(), NEVER, code="")
+    reasons = loop.tick().waiting["s"]
+    loop.close()
+    assert list(reasons) == [why for why in reasons if why.startswith("blocked: its state was saved in parts by 1")]
     assert bench.foretold(fresh=True).verdict == "fresh"
     write_request(bench.space, "cancel", {spec.id: 1})  # for the command, whose policy would try it again by itself
     with pytest.raises(SystemExit) as exit:
@@ -124,7 +181,7 @@ def test_other_threads_are_not_exact_and_another_number_of_processes_is_refused(
     said = capsys.readouterr()
     assert "from step 6  refused" in said.out
     assert "1 of 1 runs cannot be resumed" in said.err
-    assert len(list(bench.space.requests.iterdir())) == 1, "nothing was asked for"
+    assert len(list(bench.space.requests.iterdir())) == 2, "nothing was asked for"
 
 
 def test_while_an_attempt_is_alive_nobody_can_say(bench: Bench, workspace: Workspace) -> None:

@@ -114,7 +114,7 @@ def test_one_process_of_ddp_is_single(training_pack: Any, memorize: dict[str, An
 @pytest.mark.parametrize("size", [2, 3])
 def test_several_processes_train_what_one_does(training_pack: Any, ddp: dict[str, Any], size: int) -> None:
     """The same examples, weighted by what is scored in the whole batch: sums are only rounded otherwise. The gradient
-    of the first step is compared, for Adam makes steps of rounding errors where a gradient is zero (the keys' biases)."""
+    of the first step is compared, for Adam makes steps of rounding errors where a gradient is zero."""
     alone, pack = training_pack("train", entries(ddp)), training_pack("train", entries(ddp))
     options: dict[str, Any] = {"checkpoint_steps": 1, "settings": {"keep_checkpoints": 99}}
     alone.go(**options)
