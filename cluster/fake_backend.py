@@ -68,6 +68,7 @@ class FakeBackend:
         self._slots = slots
         self._start_s, self._run_s, self._lag_s, self._retry_s = start_s, run_s, lag_s, retry_s
         self._limit = limit
+        self._glances = 0
         self._running: dict[str, Generator[None, None, int]] = {}
         if not self._path.exists():
             self._path.write_text(json.dumps({"next": 1, "jobs": [], "faults": [], "calls": {}}))
@@ -165,6 +166,14 @@ class FakeBackend:
                     self._local.cancel([JobHandle("local", job["token"], job["name"])], grace_s=grace_s)
                 else:
                     job |= {"state": "ended", "word": "CANCELLED", "cause": "cancelled", "code": None}
+
+    def in_queue(self, *, ask: bool = False) -> tuple[int, dict[JobHandle, JobState]]:
+        """Jobs that are queued or running, and the number of this look."""
+        with self._cluster() as cluster:
+            self._advance(cluster)
+            self._glances += 1
+            there = [job for job in cluster["jobs"] if job["state"] != "ended" and self._visible(job)]
+            return self._glances, {self._handle(job): JobState(job["state"]) for job in there}
 
     def free_slots(self, in_flight: int, limit: int | None) -> int:
         return max(0, (self._slots if limit is None else limit) - in_flight)

@@ -106,6 +106,11 @@ def leave_record(path: Path, record: Mapping[str, Any]) -> None:
 def run_entry(entry: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Run one entry to its end and leave its record. Returns the exit code to leave with."""
     token = job_token(entry["name"], environ)
+    if entry["claim"] and os.path.exists(entry["claim"]):
+        # Another job has it, or this very one was started twice (a controller forgot that it had begun): then the claim
+        # bears our own token, and how this copy ends must not be taken for the end of the other.
+        print(f"launch shim: {entry['name']} is claimed already; nothing to do here", file=sys.stderr, flush=True)
+        return 0
     log = os.open(entry["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
     os.dup2(log, 1)
     os.dup2(log, 2)

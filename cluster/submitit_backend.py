@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from cluster.backend import JobHandle, JobReport, JobState, LaunchRequest, PermanentError, TemporaryError
-from cluster.slurm.batches import Batches, array_name
-from cluster.slurm.commands import Answer, Commands
+from cluster.slurm.batches import Batches
+from cluster.slurm.commands import Commands
+from cluster.slurm.finder import Finder, shown
 from cluster.slurm.limits import Limits, Refused, refused
-from cluster.slurm.parse import ACCOUNT_FIELDS, AccountRow, account_rows, queue_rows, split_id
 from cluster.slurm.profile import Profile, load_profile
+from cluster.slurm.queue_reader import OVER
 from cluster.slurm.reservations import Calendar
 from cluster.slurm.states import look_up, waiting
-from cluster.slurm.submission import Submitter, read_arrays
+from cluster.slurm.submission import Submitter
 from cluster.slurm.watch import GONE_AFTER_S, RUNAWAY_AFTER_S, Watcher
 
 RELEASES = 3
@@ -46,21 +47,6 @@ def render(folder: Path, parameters: dict[str, Any], shell: str, setup: Sequence
         warnings.simplefilter("ignore")
         executor.update_parameters(**parameters, setup=list(setup) or None)
     return executor._make_submission_file_text(shell, "")
-
-
-def _shown(command: str, answer: Answer) -> str:
-    """What a command printed.
-
-    Raises:
-        TemporaryError: it does not answer.
-    """
-    if not answer.ok:
-        raise TemporaryError(f"{command}: {answer.trouble}", 15.0)
-    return answer.out
-
-
-def _over(word: str) -> bool:
-    return look_up(word)[0] in (JobState.ENDED, JobState.GONE)
 
 
 class SlurmBackend:
@@ -102,12 +88,13 @@ class SlurmBackend:
             gone_after_s=gone_after_s,
             runaway_after_s=runaway_after_s,
         )
+        self._finder = Finder(self.commands, self._batches, self.watcher)
         self._calendar = Calendar(self.commands, clock)
         self._submitter = Submitter(
             self.commands,
             self.limits,
             self.profile,
-            look_up=self._array_job,
+            look_up=self._finder.array,
             render=render,
             left_minutes=self._calendar.left_minutes,
             clock=wall,
@@ -117,8 +104,8 @@ class SlurmBackend:
         """Resources -> the time limit and the warning that such a job would be submitted with now."""
         self._deadlines: dict[JobHandle, float] = {}
         self._releases: dict[JobHandle, int] = {}
-        self._accepted = 0
-        """Jobs handed over since the queue was last looked at."""
+        self._looked = (0, 0)
+        """The last look at the queue, and how many jobs had been handed over before it."""
 
     @property
     def notices(self) -> Sequence[str]:
@@ -135,100 +122,36 @@ class SlurmBackend:
         Raises:
             TemporaryError: the controller does not answer.
         """
-        self._afford("machines", 1)
-        return frozenset(_shown("sinfo", self.commands("sinfo", "-h", "-N", "-o", "%N")).split())
+        self._finder.afford("machines", 1)
+        return frozenset(shown("sinfo", self.commands("sinfo", "-h", "-N", "-o", "%N")).split())
 
     # Submitting and finding
 
     def submit(self, batch: str, requests: Sequence[LaunchRequest]) -> list[JobHandle]:
         directory = Path(batch).absolute()
         self._batches.learn(directory)
-        ids = self._submitter.submit(directory, requests, self.watcher.queued + self._accepted)
-        self._accepted += len(ids)
+        unseen = self._submitter.handed - self._looked[1]
+        ids = self._submitter.submit(directory, requests, self.watcher.queued + unseen)
         return [JobHandle(self.name, id, request.name) for id, request in zip(ids, requests, strict=True)]
 
-    def _array_job(self, name: str) -> str | None:
-        """Id of the array that carries this name: the queue's word, then accounting's."""
-        recent = self.watcher.recent()
-        accounting = self.watcher.accounting
-        self._afford("submit", (recent is None) + accounting)
-        queue = _shown("squeue", recent or self.watcher.queue())
-        found = next((split_id(row.id)[0] for row in queue_rows(queue) if row.name == name), None)
-        if not accounting:
-            return found
-        if found is not None:
-            self.commands.looks.give_back()
-            return found
-        accounts = self._accounts("-X", "-D", "--name", name)
-        return next((split_id(row.id)[0] for row in accounts if row.name == name and _over(row.word)), None)
-
-    def _afford(self, who: str, calls: int) -> None:
-        """Calls that show something, all or none: the queue is not asked where accounting would not have its turn.
-
-        Raises:
-            TemporaryError: asked often enough.
-        """
-        looks = self.commands.looks
-        if calls and not looks.take(who, calls):
-            raise TemporaryError("enough looks at the scheduler for this minute", max(1.0, looks.wait_s(who, calls)))
-
-    def _accounts(self, *options: str) -> list[AccountRow]:
-        """Rows of sacct since our first batch; none where this site keeps no accounts.
-
-        Raises:
-            TemporaryError: it does not answer.
-        """
-        answer = self.commands("sacct", "-n", "-P", "-S", self.watcher.since(), *options, "-o", ACCOUNT_FIELDS)
-        if "accounting storage is disabled" in answer.err and not answer.ok:
-            self.watcher.accounting = False
-            return []
-        return account_rows(_shown("sacct", answer))
-
     def find(self, names: Sequence[str]) -> dict[str, JobHandle]:
-        wanted = set(names)
-        if not wanted:
-            return {}
-        accounting = self.watcher.accounting
-        self._afford("find", 1 + accounting)
-        found: dict[str, JobHandle] = {}
-        live: set[str] = set()
-        for row in queue_rows(_shown("squeue", self.watcher.queue())):
-            name = self._batches.name_of_row(row)
-            if name not in wanted or name in live:
-                continue
-            found[name] = JobHandle(self.name, row.id, name)
-            if not _over(row.word):
-                live.add(name)
-        arrays = {
-            array_name(directory.name, array.first)
-            for directory in self._batches.holders(wanted - found.keys())
-            for array in read_arrays(directory)
-        }
-        if not accounting:
-            return found
-        if not arrays:
-            self.commands.looks.give_back()
-            return found
-        for row in self._accounts("-X", "--name", ",".join(sorted(arrays))):
-            name = self._batches.name_of_row(row)
-            # What accounting calls running and the queue does not know is a row that nobody ended.
-            if name in wanted and name not in live and name not in found and _over(row.word):
-                found[name] = JobHandle(self.name, row.id, name)
-        return found
+        return self._finder.jobs(names)
 
     # Watching
 
     def poll(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
-        looks = self.watcher.looks
         reports = self.watcher.look(handles)
-        if self.watcher.looks > looks:
-            self._accepted = 0
+        self._note_look()
         reports = {handle: self._calendar.explain(report) for handle, report in reports.items()}
         for handle in list(self.watcher.stuck):
             if handle in reports:
                 reports[handle] = self._free(handle)
         self._enforce(reports)
         return reports
+
+    def _note_look(self) -> None:
+        if self.watcher.looks != self._looked[0]:
+            self._looked = (self.watcher.looks, self._submitter.handed)
 
     def _free(self, handle: JobHandle) -> JobReport:
         """A job that cannot start: release it where that may help, else take it out of the queue and say why."""
@@ -246,6 +169,15 @@ class SlurmBackend:
         cause = "prolog_failed" if why.release else why.cause
         said = f"{why.words}; taken out of the queue"
         return JobReport(JobState.ENDED, row.word, cause, reason=said, details={"slurm_reason": row.reason})
+
+    def in_queue(self, *, ask: bool = False) -> tuple[int, dict[JobHandle, JobState]]:
+        """Jobs of this workspace that are queued or running, whoever submitted them, and the number of the look at the
+        queue that says so. ``ask``: look now, if it is not too early, though nobody asks about any job."""
+        if ask:
+            self.watcher.glance()
+            self._note_look()
+        states = ((handle, look_up(row.word)[0]) for handle, row in self.watcher.rows.items())
+        return self.watcher.looks, {handle: state for handle, state in states if state not in OVER}
 
     # Stopping
 
@@ -267,10 +199,10 @@ class SlurmBackend:
 
     def _learn(self, handles: Sequence[JobHandle]) -> None:
         """Which arrays jobs belong to that we have not seen in the queue (those that are not there need no cancel)."""
-        self._afford("cancel", 1)
-        rows = self.watcher.rows(_shown("squeue", self.watcher.queue()))
+        self._finder.afford("cancel", 1)
+        rows = self.watcher.queue.rows(shown("squeue", self.watcher.queue.read()))
         for handle in handles:
-            row = rows.get((handle.id, handle.name))
+            row = rows.get(handle)
             if row is not None:
                 self.watcher.note(handle, row)
 
@@ -299,11 +231,10 @@ class SlurmBackend:
 
     def _enforce(self, reports: dict[JobHandle, JobReport]) -> None:
         """End what was asked to leave and had its time."""
-        over = (JobState.ENDED, JobState.GONE)
         self._deadlines = {
             handle: due
             for handle, due in self._deadlines.items()
-            if handle in reports and reports[handle].state not in over
+            if handle in reports and reports[handle].state not in OVER
         }
         due = [handle for handle, at in self._deadlines.items() if self._clock() >= at]
         for array, part in self._by_array(due).items():

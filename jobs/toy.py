@@ -69,6 +69,10 @@ class _Trouble:
         meant = faults.attempts is None or attempt in faults.attempts
         self.faults = faults if meant and (faults.ranks is None or rank in faults.ranks) else Faults()
 
+    def holds(self, step: int) -> bool:
+        """A test wants to do something to this run before it goes on."""
+        return bool(self.faults.hold) and step >= self.faults.hold_at and os.path.exists(self.faults.hold)
+
     def strike(self, step: int) -> None:
         """What goes wrong in this step, goes wrong now."""
         f = self.faults
@@ -139,9 +143,10 @@ def run(session: Session) -> None:
     step = session.resume_step
     active = _finish_due(session, active, states, troubles, step)
     while active:
-        step += 1
-        time.sleep(max((m.config.step_seconds for m in active), default=0.0))
-        for m in tuple(active):
+        held = any(troubles[m.run].holds(step) for m in active)
+        step += not held
+        time.sleep(max((m.config.step_seconds for m in active), default=0.0) if not held else 0.02)
+        for m in tuple(active) if not held else ():
             trouble, state = troubles[m.run], states[m.run]
             trouble.strike(step)
             _step(state, m.config, m.seed, step)
@@ -152,6 +157,8 @@ def run(session: Session) -> None:
                 active.remove(m)
             elif step % m.config.metric_every == 0 or step == m.config.steps:
                 session.metrics(m.run, step, _metrics(m.config, state, loss))
+        if held:
+            session.busy()
         leaving = session.advance(step, total)
         if session.checkpoint_due(step):
             session.save(step, write)

@@ -30,6 +30,9 @@ class Faults(BaseModel):
     gpu_oom_at: Step | None = None
     """The error that PyTorch raises when a GPU's memory is full."""
     hang_at: Step | None = None
+    hold: str = ""
+    """Path: while this file is there nothing goes on beyond step ``hold_at``; signals are heard, checkpoints made."""
+    hold_at: Step = 0
     error_at: Step | None = None
     """An ordinary exception."""
     full_disk_at: Step | None = None

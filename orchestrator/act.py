@@ -17,7 +17,7 @@ import getpass
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -28,7 +28,7 @@ from jobs.durable import decide_file, replace_file
 from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.closing import close_by_evidence
-from orchestrator.decide import Action, Cancel, Close, Launch, Submit
+from orchestrator.decide import Action, Cancel, Close, Launch, Release, Submit
 from orchestrator.history import AttemptView
 from orchestrator.launching import job_request, launch_file
 from orchestrator.sizing import Sizing
@@ -42,6 +42,8 @@ class Acted:
     submitted: int = 0
     closed: int = 0
     cancelled: int = 0
+    released: int = 0
+    """Jobs taken out of the queue that had nothing left to do."""
     yielded: int = 0
     """Launches that another loop was faster with."""
     trouble: list[str] = field(default_factory=list)
@@ -87,6 +89,9 @@ class Actor:
             if isinstance(action, Cancel):
                 yield "cancel"
                 self._cancel(action.pack, action.attempt, board, acted)
+            elif isinstance(action, Release):
+                yield "release"
+                self._release(action, board, acted)
         if self._clock() < self.not_before:
             return
         for number, views in self._again([a for a in actions if isinstance(a, Submit)], board):
@@ -229,6 +234,19 @@ class Actor:
             acted.trouble.append(f"cancellation delayed: {error}")
         except PermanentError as error:
             acted.trouble.append(f"cancellation refused: {error}")
+
+    def _release(self, action: Release, board: Board, acted: Acted) -> None:
+        """Nobody waits for these jobs; what becomes of them is seen at the next look at the queue."""
+        try:
+            self._backend.cancel(list(action.handles), grace_s=0.0 if action.made else board.policy.cancel_grace_s)
+            acted.released += len(action.handles)
+        except TemporaryError as error:
+            acted.trouble.append(f"cancellation delayed: {error}")
+            return
+        except PermanentError as error:
+            acted.trouble.append(f"cancellation refused: {error}")
+        for handle in action.handles:
+            board.strays[handle] = replace(board.strays[handle], asked=self._clock())
 
 
 def _new_batch() -> str:

@@ -20,6 +20,7 @@ from orchestrator.nodes import Nodes
 from orchestrator.policy import Policy
 from orchestrator.readiness import NOTHING, Readiness, readiness_of
 from orchestrator.requests import Wish
+from orchestrator.stray import Stray
 from orchestrator.verdicts import ENDED, PackVerdict, RunVerdict, judge_pack
 
 
@@ -50,6 +51,8 @@ class Board:
         """Packs with an attempt that is not over, oldest first."""
         self.returning: dict[str, None] = {}
         """Packs whose next attempt is the business of a job that the scheduler may queue again."""
+        self.strays: dict[JobHandle, Stray] = {}
+        """Jobs in the queue with nothing left to do (``orchestrator.strays``)."""
         self.ready: dict[str, list[int]] = defaultdict(list)
         """Shape -> places (in ``order``) of packs that could be launched, sorted."""
         self.proven: set[str] = set()
@@ -141,8 +144,7 @@ class Board:
                 self._delayed.add(pack)
             else:
                 self._delayed.discard(pack)
-            wanted = verdict.open_runs or any(v.state is RunState.CANCELLED for v in verdict.runs.values())
-            if wanted and verdict.live is None and views and views[-1].may_return(self.policy.requeues):
+            if verdict.open_runs and views and views[-1].may_return(self.policy.requeues):
                 self.returning[pack] = None
             else:
                 self.returning.pop(pack, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
 
-from cluster.backend import JobState
+from cluster.backend import JobHandle, JobState
 from jobs.facts import FailureClass
 from jobs.failures import CAUSES, FROM_OUTSIDE, signal_of
 from orchestrator.board import Board
@@ -55,7 +55,16 @@ class Close:
     stop: bool = False
 
 
-Action = Launch | Submit | Cancel | Close
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take jobs out of the queue that have nothing left to do. ``made``: they run, and were asked before or will not be
+    asked: make them leave."""
+
+    handles: tuple[JobHandle, ...]
+    made: bool = True
+
+
+Action = Launch | Submit | Cancel | Close | Release
 
 
 def decide(board: Board, free: int, now: float) -> list[Action]:
@@ -71,9 +80,7 @@ def decide(board: Board, free: int, now: float) -> list[Action]:
         action = judge_live(pack, attempt, board.verdicts[pack], board.policy, now)
         if action is not None:
             actions.append(action)
-    for pack, attempt in board.returning_attempts():
-        if not board.verdicts[pack].open_runs and _is_there(attempt, board.policy, now):
-            actions.append(Cancel(pack, attempt.number, "cancelled by request before its job came back"))
+    actions.extend(_releases(board, now))
     actions.extend(_launches(board, free, now))
     return actions
 
@@ -109,11 +116,23 @@ def judge_live(
     return None
 
 
-def _is_there(attempt: AttemptView, policy: Policy, now: float) -> bool:
-    """The scheduler knows its job, and we have not just asked that job to leave."""
-    if attempt.report is None or attempt.report.state not in (JobState.QUEUED, JobState.RUNNING):
-        return False
-    return attempt.stopping is None or now - attempt.stopping >= policy.cancel_grace_s
+def _releases(board: Board, now: float) -> Iterator[Release]:
+    """A waiting job goes at once. One that runs has most likely just finished, or yields at its next checkpoint, unless
+    its last attempt left so that it may come back: that one is asked to leave first."""
+    grace = board.policy.cancel_grace_s
+    asked: list[JobHandle] = []
+    made: list[JobHandle] = []
+    for handle, stray in board.strays.items():
+        if stray.asked is not None and now - stray.asked < grace:
+            continue
+        if stray.state is JobState.QUEUED or stray.asked is not None or now - stray.since >= grace:
+            made.append(handle)
+        elif stray.leaving:
+            asked.append(handle)
+    if asked:
+        yield Release(tuple(asked), made=False)
+    if made:
+        yield Release(tuple(made))
 
 
 def _is_over(attempt: AttemptView, policy: Policy, now: float) -> bool:

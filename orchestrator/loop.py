@@ -47,7 +47,7 @@ class TickReport:
         acted: what was done.
         trouble: what the scheduler would not do or say.
         changed: something happened.
-        done: nothing runs, and nothing can be launched unless a person asks for it.
+        done: nothing runs, nothing can be launched unless a person asks for it, and the queue holds nothing of it.
     """
 
     counts: Mapping[str, Mapping[RunState, int]]
@@ -188,6 +188,10 @@ class Loop:
         self._changed = False
         now = self._clock()
         unwritten = ""
+        strays = self._observer.strays
+        done = not strays.awaited(self.policy.linger_s) and self.board.idle
+        if done:
+            seen.trouble.extend(strays.trouble)
         outlook = self._outlook_at(now, free - acted.launched, (*seen.trouble, *acted.trouble))
         if changed or outlook != self._outlook:
             known = self._observer.known
@@ -200,7 +204,7 @@ class Loop:
             acted=acted,
             trouble=[*outlook.trouble, *([unwritten] if unwritten else [])],
             changed=changed,
-            done=self.board.idle,
+            done=done,
         )
 
     def _outlook_at(self, now: float, free: int, trouble: tuple[str, ...]) -> Outlook:
@@ -255,7 +259,7 @@ class Loop:
                 on_tick(report)
             if stop() or (until_done and report.done):
                 return report
-            pause = shortest if report.changed else min(longest, pause * 1.5)
+            pause = shortest if report.changed or self.board.idle else min(longest, pause * 1.5)
             due = self.board.next_delay(self._clock())
             self._wait(pause if due is None else max(shortest, min(pause, due)))
 

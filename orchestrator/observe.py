@@ -18,6 +18,7 @@ from jobs.workspace import Workspace
 from orchestrator.board import Board
 from orchestrator.history import AttemptView, split_name
 from orchestrator.requests import Wishes
+from orchestrator.strays import Strays
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Observer:
         """Modification time of ``submissions/`` and how often we have listed it since."""
         self.not_before = 0.0
         """The scheduler asked to be left alone until then."""
+        self.strays = Strays(backend, board, clock)
 
     @property
     def known(self) -> frozenset[str]:
@@ -79,6 +81,7 @@ class Observer:
             try:
                 self._find_jobs()
                 self._poll_jobs()
+                self.strays.look()
             except TemporaryError as error:
                 self.not_before = self._clock() + error.delay
                 seen.trouble.append(f"the scheduler does not answer: {error}")

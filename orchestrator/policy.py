@@ -71,6 +71,8 @@ class Policy:
     harmless (the claim decides), only wasteful."""
     lost_after_s: float = 120.0
     """The scheduler must go on saying that a job is gone, and its heartbeat stay silent, for this long."""
+    linger_s: float = 120.0
+    """How long a loop that is otherwise done waits to see the queue hold nothing of its runs."""
     settle_s: float = 5.0
     """How long files may take to become visible here after a job has ended without a record."""
     verdict_wait_s: float = 30.0

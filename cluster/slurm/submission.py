@@ -104,6 +104,8 @@ class Submitter:
         self._clock = clock
         self._backoff = Backoff(5.0, 300.0, steady)
         self._throttles = Backoff(4.0, 60.0, steady)
+        self.handed = 0
+        """Jobs that the site has taken from us so far."""
         self.exclude: frozenset[str] = frozenset()
         """Nodes that jobs are to avoid."""
 
@@ -115,19 +117,20 @@ class Submitter:
             PermanentError: it can never be submitted as it is.
         """
         ids: dict[int, str] = {}
-        covered = 0
+        covered, before = 0, self.handed
         for array in read_arrays(directory):
             job = array.job if array.job is not None else self._settle(directory, array, requests)
             covered = array.first + array.count
             ids |= {array.first + task: f"{job}_{task}" for task in range(array.count)}
         while covered < len(requests):
-            room = self._limits.ceiling() - queued - len(ids)
-            if room <= 0 and ids:
+            there = queued + self.handed - before
+            room = self._limits.ceiling() - there
+            if room <= 0 and there:
                 self._throttle(len(ids), len(requests))
-            array = self._next(directory, requests, covered, max(1, room), queued + len(ids))
+            array = self._next(directory, requests, covered, max(1, room), there)
             ids |= {array.first + task: f"{array.job}_{task}" for task in range(array.count)}
             covered = array.first + array.count
-            self._limits.fits(queued + len(ids))
+            self._limits.fits(queued + self.handed - before)
         return [ids[index] for index in range(len(requests))]
 
     def _settle(self, directory: Path, array: Array, requests: Sequence[LaunchRequest]) -> str:
@@ -145,6 +148,7 @@ class Submitter:
             job = self._id(answer)
             if job is None:
                 raise self._failure(answer, directory, array.first)
+            self.handed += array.count
         self._answered(directory, array.first, job)
         return job
 
@@ -156,6 +160,7 @@ class Submitter:
             answer = self._sbatch(directory, first, count, requests)
             job = self._id(answer)
             if job is not None:
+                self.handed += count
                 self._answered(directory, first, job)
                 return Array(first, count, job)
             kind = refused(answer)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from cluster.backend import JobHandle, JobReport, JobState
 from cluster.slurm.batches import Batches
 from cluster.slurm.commands import Answer, Backoff, Commands
-from cluster.slurm.parse import ACCOUNT_FIELDS, QUEUE_FIELDS, AccountRow, QueueRow, account_rows, queue_rows
+from cluster.slurm.parse import ACCOUNT_FIELDS, AccountRow, QueueRow, account_rows
+from cluster.slurm.queue_reader import OVER, QueueReader
 from cluster.slurm.states import look_up, waiting
+from cluster.slurm.track import Track
 from cluster.slurm.verdict import NEVER_BEGAN, verdict_of
 
 GONE_AFTER_S = 60.0
@@ -26,30 +28,8 @@ FINAL_AFTER_S = 90.0
 """How long to wait for accounting's details about a job that the queue says is over."""
 MOST_IDS = 300
 """Ids of single elements in one sacct call; beyond that whole arrays are asked for."""
-SHARED_S = 5.0
-"""Two questions of one pass of the loop are so close that one answer of the queue serves both."""
 WATCH = "watch"
 """Under this name the calls of a look are kept (``Bucket``)."""
-
-ENDED_OR_GONE = (JobState.ENDED, JobState.GONE)
-
-
-@dataclass
-class _Track:
-    """One handle."""
-
-    report: JobReport = field(default_factory=lambda: JobReport(JobState.UNKNOWN, reason="not looked up yet"))
-    seen: float | None = None
-    """When a source last spoke of it."""
-    array: str = ""
-    """Name of the array it belongs to, as the queue last showed it."""
-    word: str = ""
-    """The last word that a source had for it."""
-    missing: float | None = None
-    """Since when neither source knows it, without a break."""
-    misses: int = 0
-    ended: float | None = None
-    final: bool = False
 
 
 class Watcher:
@@ -72,26 +52,24 @@ class Watcher:
     ) -> None:
         self._commands = commands
         self._batches = batches
-        self._user = user
         self._clock = clock
+        self.queue = QueueReader(commands, batches, user=user, clock=clock)
         self._gone_after = gone_after_s
         self._runaway_after = runaway_after_s
-        self._tracks: dict[JobHandle, _Track] = {}
+        self._tracks: dict[JobHandle, Track] = {}
         self._backoff = Backoff(15.0, 300.0, clock)
         self._accounts_backoff = Backoff(15.0, 300.0, clock)
         self._owed = False
         """Accounting was to be asked at the last look, and there was no call left for it."""
         self._paid = 0
         """Calls that this look has taken beforehand and not made."""
-        self._read: tuple[float, int, Answer] | None = None
-        """When the queue was last read (also by how many orders had been given), and its answer, ..."""
-        self._used = True
-        """... and whether a look went by it; none does twice."""
         self.accounting = True
         self.notices: list[str] = []
         """What a person should read once (no accounting here)."""
+        self.rows: dict[JobHandle, QueueRow] = {}
+        """Jobs of ours in the queue at the last look, also ended ones, ..."""
         self.queued = 0
-        """Jobs of ours in the queue at the last look, ..."""
+        """... how many of them are not over, ..."""
         self.looks = 0
         """... and how often the queue was looked at."""
         self.stuck: dict[JobHandle, QueueRow] = {}
@@ -99,41 +77,47 @@ class Watcher:
 
     def look(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
         """A report for each; from memory where it is too early to ask again."""
-        tracks = {handle: self._tracks.setdefault(handle, _Track()) for handle in handles}
+        tracks = {handle: self._tracks.setdefault(handle, Track()) for handle in handles}
         self._tracks = tracks
         asked = [handle for handle, track in tracks.items() if not track.final]
         if asked:
             self._look(asked)
         return {handle: self._told(track) for handle, track in tracks.items()}
 
+    def glance(self) -> None:
+        """A look at the queue that nobody's handle asks for, unless it is too early."""
+        self._look([])
+
     def mark_cancelled(self, handle: JobHandle) -> None:
         """We took a waiting element out of the queue: Slurm keeps no record of it, so we say it."""
-        track = self._tracks.setdefault(handle, _Track())
+        track = self._tracks.setdefault(handle, Track())
         track.report = JobReport(JobState.ENDED, "CANCELLED", "cancelled", reason="cancelled by us while it waited")
         track.final = True
 
     def array_of(self, handle: JobHandle) -> str:
         """Name of the array a live job belongs to, "" where the queue has not shown it."""
-        track = self._tracks.get(handle)
-        return track.array if track is not None else ""
+        track, row = self._tracks.get(handle), self.rows.get(handle)
+        return track.array if track is not None and track.array else row.name if row is not None else ""
 
     def state_of(self, handle: JobHandle) -> JobState:
         """The state at the last look."""
-        track = self._tracks.get(handle)
-        return track.report.state if track is not None else JobState.UNKNOWN
+        track, row = self._tracks.get(handle), self.rows.get(handle)
+        if track is not None:
+            return track.report.state
+        return look_up(row.word)[0] if row is not None else JobState.UNKNOWN
 
     # Asking
 
     def _look(self, handles: Sequence[JobHandle]) -> None:
-        answer = None if self._used else self.recent()
+        answer = None if self.queue.used else self.queue.recent()
         # Passes may come faster than calls are allowed: where accounting is owed a question, no squeue takes its turn.
         owed = self._owed and self.accounting and not self._accounts_backoff.resting
         calls = (answer is None) + owed
         if self._backoff.resting or (calls and not self._commands.looks.take(WATCH, calls)):
             return
         self._paid = int(owed)
-        self._ask(handles, answer or self.queue())
-        self._used = True
+        self._ask(handles, answer or self.queue.read())
+        self.queue.used = True
         self._commands.looks.give_back(self._paid)
 
     def _ask(self, handles: Sequence[JobHandle], answer: Answer) -> None:
@@ -144,49 +128,22 @@ class Watcher:
             return
         self._backoff.succeeded()
         self.looks += 1
-        rows = self.rows(answer.out)
-        self.queued = sum(1 for row in rows.values() if look_up(row.word)[0] not in ENDED_OR_GONE)
+        rows = self.rows = self.queue.rows(answer.out)
+        self.queued = sum(1 for row in rows.values() if look_up(row.word)[0] not in OVER)
         self.stuck = {}
         unclear: list[JobHandle] = []
         for handle in handles:
-            row = rows.get((handle.id, handle.name))
+            row = rows.get(handle)
             if row is None or self._take_queue_row(handle, row):
                 unclear.append(handle)
         self._owed = False
         if unclear:
             self._account(unclear, rows)
 
-    def queue(self) -> Answer:
-        """One squeue about all jobs of the user. A look that follows at once goes by the same answer."""
-        answer = self._commands("squeue", "-h", "-a", "-t", "all", "-u", self._user, "-o", QUEUE_FIELDS)
-        self._read = (self._clock(), self._commands.orders_given, answer) if answer.ok else None
-        self._used = False
-        return answer
-
-    def recent(self) -> Answer | None:
-        """What the queue has told just now, in this pass of the loop, unless we have changed it since."""
-        if self._read is None:
-            return None
-        at, orders, answer = self._read
-        fresh = self._clock() - at < SHARED_S and orders == self._commands.orders_given
-        return answer if fresh else None
-
     def note(self, handle: JobHandle, row: QueueRow) -> None:
         """The queue has shown this row of a job."""
-        self._tracks.setdefault(handle, _Track())
+        self._tracks.setdefault(handle, Track())
         self._take_queue_row(handle, row)
-
-    def rows(self, text: str) -> dict[tuple[str, str], QueueRow]:
-        """(id, our name) -> row, for jobs of ours. A live row goes before an ended one of the same id."""
-        found: dict[tuple[str, str], QueueRow] = {}
-        for row in queue_rows(text):
-            name = self._batches.name_of_row(row)
-            if name is None:
-                continue
-            key = row.id, name
-            if key not in found or look_up(found[key].word)[0] in ENDED_OR_GONE:
-                found[key] = row
-        return found
 
     def _take_queue_row(self, handle: JobHandle, row: QueueRow) -> bool:
         """Note what squeue says. True: it is over, and accounting may know more."""
@@ -195,7 +152,7 @@ class Watcher:
         track.seen, track.word, track.missing, track.misses, track.array = now, row.word, None, 0, row.name
         state, cause = look_up(row.word)
         details = {"node": row.nodes} if row.nodes else {}
-        if state in ENDED_OR_GONE:
+        if state in OVER:
             if cause == "cancelled" and not row.nodes:
                 cause, row = "launch_failed", replace(row, reason=NEVER_BEGAN)
             track.ended = track.ended if track.ended is not None else now
@@ -219,9 +176,9 @@ class Watcher:
 
     # Accounting
 
-    def _account(self, handles: Sequence[JobHandle], queue: Mapping[tuple[str, str], QueueRow]) -> None:
+    def _account(self, handles: Sequence[JobHandle], queue: Mapping[JobHandle, QueueRow]) -> None:
         """Ask accounting about jobs that the queue does not know, or knows as over."""
-        absent = [handle for handle in handles if (handle.id, handle.name) not in queue]
+        absent = [handle for handle in handles if handle not in queue]
         if not self.accounting:
             for handle in absent:
                 self._missing(handle, "the queue does not know it, and this site keeps no accounts")
@@ -247,8 +204,8 @@ class Watcher:
         for handle in handles:
             found = runs.get((handle.id, handle.name))
             if found:
-                self._take_account(handle, found, absent=(handle.id, handle.name) not in queue)
-            elif (handle.id, handle.name) not in queue:
+                self._take_account(handle, found, absent=handle not in queue)
+            elif handle not in queue:
                 self._missing(handle, "neither the queue nor accounting knows it")
 
     def _pay(self) -> bool:
@@ -313,7 +270,7 @@ class Watcher:
         if track.report.state is not JobState.ENDED:
             track.report = JobReport(JobState.UNKNOWN, track.word, reason=why)
 
-    def _told(self, track: _Track) -> JobReport:
+    def _told(self, track: Track) -> JobReport:
         """The report with the age of what it rests on: "RUNNING, last seen 14 min ago"."""
         if track.seen is None or track.report.state is not JobState.UNKNOWN or not track.word:
             return track.report

@@ -131,9 +131,19 @@ def test_children_that_the_command_leaves_behind_are_ended(start: Start, tmp_pat
     until(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
 
 
+def test_a_job_that_is_started_twice_leaves_its_first_copy_alone(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "9")
+    (tmp_path / "claimed.json").write_text(json.dumps({"job": "orc-p1-a1/9/0"}))  # our own token
+    assert start("open('ran', 'w')").wait() == 0
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "exit.json").exists(), "it would be taken for the end of the first copy"
+
+
 def test_a_job_that_did_not_win_the_claim_leaves_no_record(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "claimed.json").write_text(json.dumps({"job": "orc-p1-a1/another/0"}))
-    assert start("pass").wait() == 0
+    code = "import json; json.dump({'job': 'orc-p1-a1/another/0'}, open('claimed.json', 'x'))"
+    assert start(code).wait() == 0
     assert not (tmp_path / "exit.json").exists()
 
 

@@ -27,6 +27,7 @@ from cluster.submitit_backend import SlurmBackend
 from jobs.durable import replace_file
 from jobs.facts import read_closed
 from jobs.state import RunState
+from orchestrator.policy import Policy
 
 
 class Wall:
@@ -218,18 +219,36 @@ def test_1_09_a_limit_of_jobs_is_a_limit_of_jobs(proof: ModuleType, slurm: FakeS
 
 def test_100000_runs_at_16_a_pack_take_at_most_7_calls(desk: Desk) -> None:
     backend = desk.backend()
-    total, batches = 100_000 // 16, 0
-    while total > 0:
-        size = min(1000, total, backend.free_slots(batches * 1000, None))
-        assert size > 0
-        batch, requests = desk.batch(f"b{batches}", size, first=batches * 1000)
-        if batches < 2:
-            backend.submit(batch, requests)
-        else:  # the script is all that matters from here on
-            backend._submitter.text(Path(batch), 0, size, requests)
-        batches, total = batches + 1, total - size
-    assert batches <= 7
-    assert desk.slurm.calls["sbatch"] == 2
+    total, handed = 100_000 // 16, []
+    while len(handed) < total:
+        size = min(Policy().batch_size, total - len(handed), backend.free_slots(len(handed), None))
+        batch, requests = desk.batch(f"b{len(handed)}", size, first=len(handed))
+        handed += backend.submit(batch, requests)
+    assert desk.slurm.calls["sbatch"] == 7
+    assert len(desk.slurm.live()) == total <= 8000
+    _, there = backend.in_queue(ask=True)
+    assert there.keys() == set(handed)
+    assert desk.slurm.calls["squeue"] == 1
+
+
+def test_the_queue_is_fed_and_never_holds_more_than_8000(desk: Desk) -> None:
+    backend = desk.backend()
+    handed: list[Any] = []
+    for number in range(7):
+        batch, requests = desk.batch(f"b{number}", 1000, first=number * 1000)
+        handed += backend.submit(batch, requests)
+    batch, requests = desk.batch("b7", 2500, first=7000)
+    with pytest.raises(TemporaryError, match="throttled"):
+        backend.submit(batch, requests)
+    assert len(desk.slurm.live()) == 8000
+    assert backend.free_slots(8000, None) == 0
+    for gone in (handed[0], handed[1000]):  # room for 2,000 more
+        desk.slurm.end(gone.id.partition("_")[0], "COMPLETED")
+    backend.in_queue(ask=True)
+    more = backend.submit(batch, requests)
+    assert len(set(handed + more)) == 9500
+    assert len(desk.slurm.live()) == 7500
+    assert desk.slurm.calls["sbatch"] == 10
 
 
 # 2. Knowing

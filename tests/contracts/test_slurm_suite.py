@@ -36,7 +36,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
 
     def out(self, command: str) -> list[str]:
@@ -56,7 +56,7 @@ class Bench:
     def known(self, job: str) -> bool:
         return self.sh(f"squeue -h -t all -j {job}").returncode == 0
 
-    def until(self, what: Callable[[], object], seconds: float = 40.0) -> None:
+    def until(self, what: Callable[[], object], seconds: float = 240.0) -> None:
         end = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < end, f"waited {seconds} s in vain"
@@ -112,9 +112,12 @@ def test_submit_prints_the_id_and_runs_the_script_with_its_environment(bench: Be
 
 
 def test_an_array_has_one_line_for_what_waits_and_one_for_each_that_ran(bench: Bench) -> None:
-    job = bench.submit("-J arr --array=0-5%2 -o /dev/null", "sleep 1; exit $(( SLURM_ARRAY_TASK_ID == 1 ? 3 : 0 ))")
-    bench.until(lambda: any("RUNNING" in line for line in bench.out(ROW.format(job))))
+    (bench.cwd / "gate").touch()
+    wait = f"while [ -e {bench.cwd}/gate ]; do sleep 0.1; done"
+    job = bench.submit("-J arr --array=0-5%2 -o /dev/null", f"{wait}; exit $(( SLURM_ARRAY_TASK_ID == 1 ? 3 : 0 ))")
+    bench.until(lambda: sum("RUNNING" in line for line in bench.out(ROW.format(job))) == 2)
     lines = bench.out(ROW.format(job))
+    (bench.cwd / "gate").unlink()
     waiting = [line for line in lines if "PENDING" in line]
     assert len(waiting) == 1
     assert re.match(rf"{job}_\[2-5%2\]\|arr\|PENDING\|PD\|JobArrayTaskLimit", waiting[0]), lines
@@ -177,7 +180,7 @@ def test_a_cancelled_running_job_completes_first_and_says_by_whom(bench: Bench) 
     bench.until(lambda: bench.state(job) == "RUNNING")
     time.sleep(0.5)
     bench.sh(f"scancel {job}")
-    bench.until(lambda: bench.state(job) == "COMPLETING", 5)
+    bench.until(lambda: bench.state(job) == "COMPLETING")
     bench.skip_time(6)
     bench.until(lambda: bench.state(job) == "CANCELLED")
     bench.until(lambda: bench.out(ACCOUNT.format(job)))
@@ -189,8 +192,11 @@ def test_a_cancelled_running_job_completes_first_and_says_by_whom(bench: Bench) 
 
 
 def test_accounting_knows_nothing_at_first(bench: Bench) -> None:
-    job = bench.submit("--hold", "true")
-    assert bench.out(ACCOUNT.format(job)) == []
+    began, job, rows = 0.0, "", None
+    while rows is None or time.monotonic() - began > 3:  # the machine was busy: it may know of it by now
+        began, job = time.monotonic(), bench.submit("--hold", "true")
+        rows = bench.out(ACCOUNT.format(job))
+    assert rows == []
     assert bench.out(ACCOUNT.format("999999")) == []
     bench.sh(f"scontrol release {job}")
     bench.skip_time(6)
@@ -207,7 +213,7 @@ def test_requeue_counts_restarts_appends_and_waits(bench: Bench) -> None:
     bench.until(lambda: (bench.cwd / "rq.txt").exists() and "run none" in (bench.cwd / "rq.txt").read_text())
     assert bench.sh(f"scontrol requeue {job}").returncode == 0
     bench.until(lambda: bench.state(job) == "PENDING")
-    assert bench.out(f"squeue -h -o %r -j {job}") == ["BeginTime"]
+    bench.until(lambda: bench.out(f"squeue -h -o %r -j {job}") == ["BeginTime"])
     assert "Restarts=1" in bench.out(f"scontrol -o show job {job}")[0]
     bench.skip_time(11)
     bench.until(lambda: bench.state(job) == "COMPLETED")
@@ -229,8 +235,8 @@ def test_hold_and_release(bench: Bench) -> None:
     time.sleep(0.5)
     bench.sh(f"scontrol requeuehold {running}")
     bench.until(lambda: bench.state(running) == "PENDING")
-    held = bench.out(f"squeue -h -o %r -j {running}")[0]
-    assert held in ("job requeued in held state", "JobHeldUser", "JobHeldAdmin")
+    held = ("job requeued in held state", "JobHeldUser", "JobHeldAdmin")
+    bench.until(lambda: bench.out(f"squeue -h -o %r -j {running}")[0] in held)
 
 
 def test_dependencies(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -12,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from jobs.durable import read_log
-from jobs.facts import close_attempt
+from jobs.facts import close_attempt, read_heartbeat
 from jobs.runners import describe, normalise, validate_config
 from jobs.toy_config import Faults, ToyConfig
 
@@ -53,6 +54,24 @@ def test_faults_fire_only_where_they_are_meant_to(make_pack: Callable[..., Any])
     assert pack.run(second) == 3
     close_attempt(second, by="loop", outcome="lost")
     assert pack.run(pack.launch()) == 0
+
+
+def test_a_run_that_is_held_waits_hears_signals_and_goes_on_exactly(
+    make_pack: Callable[..., Any], until: Callable[..., None], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    free = make_pack({"steps": 6}, name="free")
+    assert free.run_here(free.launch()) == 0
+    pack = make_pack({"steps": 6}, name="held")
+    held = pack.launch(settings={"toy": {"hold": str(gate), "hold_at": 3}})
+    process = pack.start(held)
+    until(lambda: (beat := read_heartbeat(held.heartbeat)) is not None and beat.step == 3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 75
+    gate.unlink()
+    assert pack.run_here(pack.launch(settings={"toy": {"hold": str(gate), "hold_at": 3}})) == 0
+    assert list(pack.digests().values()) == list(free.digests().values())
 
 
 def test_slow_saves_are_slow(make_pack: Callable[..., Any]) -> None:

@@ -16,7 +16,7 @@ from cluster.backend import JobHandle
 from cluster.batch_file import BATCH_FILE, read_entry
 from cluster.fake_backend import FakeBackend
 from cluster.slurm import requeue
-from jobs.attempt import claim
+from jobs.admission import claim
 from jobs.durable import decide_file, read_json
 from jobs.facts import Finished, Heartbeat, Started, close_attempt, fact_record
 from jobs.state import RunState
@@ -306,8 +306,8 @@ def test_a_cancelled_run_whose_job_was_queued_again_does_not_come_back(
     loop.tick()
     write_request(workspace, "cancel", {specs[0].id: 1})
     report = loop.tick()
-    assert (report.acted.cancelled, report.done) == (1, False)
+    assert (report.acted.released, report.done) == (1, False)
     assert [job["word"] for job in fake.jobs()] == ["CANCELLED"]
     report = loop.tick()
-    assert (report.acted.cancelled, report.done) == (0, True)
+    assert (report.acted.released, report.done) == (0, True)
     assert [place.number for place in workspace.attempts(pack)] == [1]

@@ -1,9 +1,11 @@
-"""``proof``: helpers; ``real``: the real Slurm that run.sh has brought up, and ways to hurt it."""
+"""``proof``: helpers; ``real``: the real Slurm that run.sh has brought up, and ways to hurt it; ``sweeps``: sweeps that
+are compared with what the same packs give where nobody hurts them."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -35,14 +38,14 @@ class Real:
         self.directory = Path(os.environ["SLURM_TEST_DIR"])
 
     def sh(self, command: str) -> str:
-        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout.strip()
 
     def repair(self) -> None:
         """Start what is missing."""
         up = Path(__file__).with_name("up.sh")
-        subprocess.run(["bash", str(up), str(self.directory)], check=True, capture_output=True, timeout=120)
+        subprocess.run(["bash", str(up), str(self.directory)], check=True, capture_output=True, timeout=300)
 
     def pid(self, daemon: str) -> int:
         return int((self.directory / "run" / f"{daemon}.pid").read_text())
@@ -87,7 +90,7 @@ class Real:
         subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], check=False, capture_output=True)
 
     @staticmethod
-    def until(what: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(what: Callable[[], object], seconds: float = 400.0) -> None:
         end = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < end, f"waited {seconds} s in vain"
@@ -100,3 +103,29 @@ def real() -> Iterator[Real]:
     real = Real()
     yield real
     subprocess.run("squeue -h -o %A | sort -un | xargs -r scancel", shell=True, check=False)
+
+
+class Sweeps:
+    """Makes sweeps (``proof.Sweep``) and keeps them for a second look."""
+
+    def __init__(self, proof: ModuleType, places: pytest.TempPathFactory) -> None:
+        self._proof = proof
+        self._places = places
+        self._known: dict[str, dict[int, str]] = {}
+        self.made: list[Any] = []
+
+    def make(self, folder: Path, profile: Any, **options: Any) -> Any:
+        self.made.append(self._proof.Sweep(folder, profile=profile, reference=self.undisturbed, **options))
+        return self.made[-1]
+
+    def undisturbed(self, **options: Any) -> dict[int, str]:
+        """Results of the same packs on the local backend, left alone; each once."""
+        key = json.dumps(options, sort_keys=True)
+        if key not in self._known:
+            self._known[key] = self._proof.local_digests(self._places.mktemp("local") / "s", **options)
+        return self._known[key]
+
+
+@pytest.fixture(scope="session")
+def sweeps(proof: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Sweeps:
+    return Sweeps(proof, tmp_path_factory)

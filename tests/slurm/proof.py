@@ -32,6 +32,7 @@ from orchestrator.policy import LOCAL, RETRIES, Policy
 
 FAST = Policy(
     requeues="slurm",
+    linger_s=120.0,
     quiet_s=6.0,
     lost_after_s=8.0,
     settle_s=1.0,
@@ -51,6 +52,9 @@ class Sweep:
     Args:
         packs: how many packs; members: runs in each.
         steps, step_seconds: of every run.
+        reference: results of the same packs undisturbed (``local_digests``), where ``check`` is to compare with them.
+        trainer: config of the real trainer's runs, which then take the toy's place (there is no ``hold_at`` then).
+        hold_at: nothing goes on beyond this step until ``go_on()``: what a test does to it, it does in time.
         minutes: time limit of its jobs.
         shape: what the plan says of its programs; with ``steps`` in it, time limits are proposed.
     """
@@ -70,23 +74,37 @@ class Sweep:
         policy: Policy = FAST,
         settings: Mapping[str, Any] | None = None,
         shape: Mapping[str, Any] | None = None,
+        hold_at: int | None = None,
+        reference: Callable[..., dict[int, str]] | None = None,
+        trainer: Mapping[str, Any] | None = None,
     ) -> None:
+        self.reference = reference
+        self.attempts_at_end = 0
+        self.toy = trainer is None
+        self._same: dict[str, Any] = {"packs": packs, "members": members, "steps": steps}
         self.workspace = Workspace(folder / "runs")
         self.profile = profile or Profile(lead_s=40)
         self.policy = policy
         self.settings = {"heartbeat_s": 0.5, **(settings or {})}
+        self._gate = folder.parent / f"{folder.name}.hold"
+        if hold_at is not None:
+            self._gate.touch()
+            self.settings["toy"] = {"hold": str(self._gate), "hold_at": hold_at}
         self.seeds: dict[str, int] = {}
         self.steps = steps
-        config = {"steps": steps, "step_seconds": step_seconds}
+        if trainer is not None:
+            self._same["trainer"] = trainer
+        config = {"steps": steps, "step_seconds": step_seconds} if trainer is None else {**trainer, "steps": steps}
+        runner = "toy" if trainer is None else "train"
         lines: list[dict[str, Any]] = [
             {"plan": 1, "sweep": "proof", "digest": "d"},
-            {"cell": 0, "stage": "s", "runner": "toy", "config": config, "labels": {}}
-            | {"shape": shape or {"stack_key": "toy"}},
+            {"cell": 0, "stage": "s", "runner": runner, "config": config, "labels": {}}
+            | {"shape": shape or {"stack_key": runner}},
         ]
         tail = []
         execution = {"checkpoint_seconds": checkpoint_seconds, "hang_floor_s": 60.0, **(execution or {})}
         for number in range(packs):
-            specs = [RunSpec("toy", config, number * members + m) for m in range(members)]
+            specs = [RunSpec(runner, config, number * members + m) for m in range(members)]
             self.seeds |= {spec.id: spec.seed for spec in specs}
             lines += [{"run": s.id, "cell": 0, "seed": s.seed, "labels": {"seed": s.seed}} for s in specs]
             tail.append(
@@ -125,8 +143,12 @@ class Sweep:
         loop.tick()
         return loop
 
+    def go_on(self) -> None:
+        """Let the runs go on beyond ``hold_at``."""
+        self._gate.unlink()
+
     def until(
-        self, loop: Loop, what: Callable[[TickReport], object], seconds: float = 90.0, fake: FakeSlurm | None = None
+        self, loop: Loop, what: Callable[[TickReport], object], seconds: float = 400.0, fake: FakeSlurm | None = None
     ) -> TickReport:
         end = time.monotonic() + seconds
         while True:
@@ -138,10 +160,19 @@ class Sweep:
             if fake is not None:
                 fake.advance(1.0)
 
-    def finish(self, loop: Loop, seconds: float = 120.0, fake: FakeSlurm | None = None) -> None:
+    def finish(self, loop: Loop, seconds: float = 600.0, fake: FakeSlurm | None = None) -> None:
         """Tick until all is done, then check the claim."""
         self.until(loop, lambda report: report.done, seconds, fake)
+        assert self.in_queue() == [], "a loop that is done leaves nothing in the queue"
+        self.attempts_at_end = len(self.attempts())
         self.check()
+
+    def in_queue(self) -> list[str]:
+        """Lines of the queue that are ours, of jobs that are not over."""
+        done = subprocess.run(
+            ["squeue", "-h", "-a", "-o", "%i %T %r %k"], capture_output=True, text=True, check=True, timeout=120
+        )
+        return [line for line in done.stdout.splitlines() if f"{self.workspace.submissions}/" in line]
 
     # What is on disk
 
@@ -174,7 +205,7 @@ class Sweep:
 
     def digests(self) -> dict[int, str]:
         return {
-            self.seeds[fact.run]: str(fact.summary["digest"])
+            self.seeds[fact.run]: str(fact.summary["digest"]) if self.toy else repr(sorted(fact.summary.items()))
             for attempt in self.attempts()
             for fact in self._facts(attempt)
             if fact.fact == "finished" and fact.status == "completed"
@@ -198,7 +229,10 @@ class Sweep:
     def check(self) -> None:
         """Every run finished exactly once, and its result is that of an undisturbed local sweep."""
         assert self.finished() == dict.fromkeys(self.seeds, 1), self.story()
-        assert self.digests() == expected(sorted(self.seeds.values()), self.steps), self.story()
+        if self.toy:
+            assert self.digests() == expected(sorted(self.seeds.values()), self.steps), self.story()
+        if self.reference is not None:
+            assert self.digests() == self.reference(**self._same), self.story()
 
     def story(self) -> str:
         """What happened, for a failed test."""
