@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from jobs.workspace import AttemptDir
 
 BLOCK = 1 << 18
 LINE_LIMIT = 4000
@@ -78,3 +81,46 @@ class Follower:
                 file.seek(self.offset)
                 for line in data[: whole - 1].split(b"\n"):
                     yield clean(line)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of one process. ``marked``: its attempt has other processes, so a reader wants to know whose it is."""
+
+    attempt: int
+    rank: int
+    text: str
+    marked: bool
+
+
+class AttemptLogs:
+    """The logs of all processes of one attempt, or of one of them; later ones are found as they come.
+
+    Lines of different processes are not put in order of time: logs tell none. What was there at the first look comes
+    process by process, what comes later as it comes.
+
+    Attributes:
+        seen: ranks whose logs were found.
+    """
+
+    def __init__(self, place: AttemptDir, last: int, rank: int | None = None) -> None:
+        """``last``: so many lines of what is there already; ``rank``: this process alone."""
+        self.place = place
+        self.seen: dict[int, Follower] = {}
+        self._last: int | None = last
+        self._rank = rank
+
+    def new(self) -> Iterator[Line]:
+        """What has come since the last call."""
+        logs = self.place.logs()
+        for rank, path in logs.items():
+            if self._rank not in (None, rank):
+                continue
+            texts: list[str] = []
+            if rank not in self.seen:  # what comes later is shown from its start
+                texts, offset = ([], 0) if self._last is None else last_lines(path, self._last)
+                self.seen[rank] = Follower(path, offset)
+            for text in (*texts, *self.seen[rank].lines()):
+                yield Line(self.place.number, rank, text, len(logs) > 1)
+        if logs:
+            self._last = None
