@@ -1,8 +1,14 @@
 """Linear contrasts of arm means within one column: an arm against the mean of several, and the like.
 
 The noise is that of `nested`, by the rule `auto` of `sigma`: seeds within searches, searches within arms, pooled over
-the arms of the contrast's column, and an arm's own where that is larger. Means of different arms are taken as
-independent, which is conservative where equal seeds share their data order and the weights sum to 0.
+the arms of the contrast's column, and an arm's own where that is larger; a single run counts as `sigma.NOISE_RATIO`
+times as noisy. Means of different arms are taken as independent, which is conservative where equal seeds share their
+data order and the weights sum to 0.
+
+The arm that is asked about is another in every column, and with two or three searches it shows next to nothing of how
+far they lie apart. Its search variance is therefore taken to be at least `SEARCH_RATIO` squared times the pooled one:
+were the arms that are asked about noisier than the rest, a family of eight columns would else err in one table of four
+(docs/statistics.md).
 """
 
 import math
@@ -13,6 +19,9 @@ from sweeps.analysis import nested, sigma, student
 from sweeps.analysis.corrections import adjust
 from sweeps.analysis.nested import Arm, Components
 from sweeps.analysis.results import Result, by_search, is_planned, without_value
+
+SEARCH_RATIO = 2.25
+"""How much further apart than those of its column the searches of the arm that is asked about are taken to lie."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def contrast(
     value = math.fsum(weight * nested.mean(found[arm]) for arm, weight in weights.items())
     made = replace(made, value=value)
     everyone = {arm: by_search(r for r in here if r.arm == arm) for arm in dict.fromkeys(r.arm for r in here)}
-    variance = _variance(weights, found, {arm: values for arm, values in everyone.items() if values})
+    variance = _variance(weights, asked, found, {arm: values for arm, values in everyone.items() if values})
     if variance is None:
         return replace(made, reason="no noise floor: one seed or one search an arm")
     if variance.value <= 0:
@@ -100,7 +109,7 @@ def closed(family: Sequence[Linear], alpha: float = 0.05) -> list[Linear]:
 
 
 def _variance(
-    weights: Mapping[str, float], found: Mapping[str, Arm], everyone: Mapping[str, Arm]
+    weights: Mapping[str, float], asked: str, found: Mapping[str, Arm], everyone: Mapping[str, Arm]
 ) -> nested.Variance | None:
     """Sum of weight^2 x variance of each mean; Satterthwaite over the distinct mean squares."""
     parts: dict[tuple[str, float, float], float] = {}
@@ -116,8 +125,12 @@ def _variance(
                 return None
             sizes = [len(seeds) for seeds in values.values() if seeds]
             part = sum((size / n) ** 2 for size in sizes) / pooled.per_search if pooled.per_search else 1 / n
-            _add(parts, search if search[1] >= seed[1] else (search[0], seed[1], search[2]), weight**2 * part)
-        _add(parts, seed, weight**2 * max(0.0, 1 / n - part))
+            floor = max(seed[1], (pooled.search_mean_square or 0.0) * (SEARCH_RATIO**2 if arm == asked else 1.0))
+            # A multiple of the pooled estimate stays that estimate, so that its degrees of freedom count once.
+            times = max(1.0, floor / search[1]) if search[1] > 0 else 1.0
+            _add(parts, search if search[1] > 0 else (search[0], floor, search[2]), weight**2 * part * times)
+        single = sigma.NOISE_RATIO**2 if n == 1 else 1.0
+        _add(parts, seed, weight**2 * single * max(0.0, 1 / n - part))
     total = math.fsum(c * key[1] for key, c in parts.items())
     spread = math.fsum((c * key[1]) ** 2 / key[2] for key, c in parts.items() if c * key[1] > 0)
     return nested.Variance(total, total**2 / spread if spread > 0 else math.inf)

@@ -34,14 +34,23 @@ def rows():
 
 def test_the_restatement_is_the_engine(simulation):
     assert simulation.agreement(tables=1) < 1e-9
+    assert simulation.contrast_agreement(draws=1) < 1e-9
 
 
 def test_no_default_exceeds_its_alpha():
     table = rows()
     defaults = [cells for (_, name), cells in table.items() if name.startswith("auto, dunnett")]
     assert len(defaults) == 3 + 2 + 2  # three designs, two paired, two with the searches told
-    for cells in defaults:
+    published = [cells for (_, name), cells in table.items() if name.startswith("published means")]
+    assert len(published) == 3
+    for cells in (*defaults, *published):
         assert not any("**" in cell for cell in cells[:6]), cells
+    text = DOCS.read_text()
+    for title, lines in (("**Transfer matrix**", 6), ("**Contrasts below a matrix**", 16)):
+        block = text.split(title)[1].strip().split("\n\n")[1].splitlines()[2:]
+        assert len(block) == lines
+        decides = (1,) if "Transfer" in title else (1, 2, 3)
+        assert not any("**" in line.split("|")[1:][i] for line in block for i in decides), block
 
 
 def test_the_audits_rule_fails_its_own_data():

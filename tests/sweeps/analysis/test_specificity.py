@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweeps.analysis.linear import closed, contrast
+from sweeps.analysis.linear import SEARCH_RATIO, closed, contrast
 from sweeps.analysis.noise_floor import c4
 from sweeps.analysis.results import Result
+from sweeps.analysis.sigma import NOISE_RATIO
 from sweeps.analysis.specificity import specificity, specificity_index
 
 TASKS = ("a", "b", "c")
@@ -111,3 +112,22 @@ def test_the_index_of_nothing_covers_zero() -> None:
         index = specificity_index(specificity(study({}, seed), TASKS, TASKS), dict.fromkeys(TASKS, 0.0), {})
         missed += not index.low < 0 < index.high  # type: ignore[operator]
     assert missed <= 18
+
+
+def test_the_searches_of_the_arm_asked_about_are_taken_to_lie_further_apart() -> None:
+    """The pooled search mean square enters with its factor for the own row, and once for the others."""
+    rows = [
+        Result(arm, "t", seed, search, 0.5 + 0.06 * search + 0.005 * seed)
+        for arm in ("x", "y", "z") for search in (0, 1) for seed in (-1, 0, 1)
+    ]  # fmt: skip
+    made = contrast("q", "t", {"x": 1.0, "y": -0.5, "z": -0.5}, rows)
+    square = 3 * 0.06**2 / 2
+    assert made.standard_error == pytest.approx(math.sqrt((SEARCH_RATIO**2 + 0.5) * square / 6))
+    assert made.df == pytest.approx(3)  # one estimate, three arms of two searches
+
+
+def test_a_single_run_shows_no_noise_of_its_own() -> None:
+    rows = [Result("many", "t", s, value=0.5 + 0.01 * s) for s in range(4)]
+    few = contrast("q", "t", {"one": 1.0, "many": -1.0}, [*rows, Result("one", "t", 0, value=0.6)])
+    sd = float(np.std([0.01 * s for s in range(4)], ddof=1))
+    assert few.standard_error == pytest.approx(sd * math.sqrt(NOISE_RATIO**2 + 1 / 4 / c4(3) ** 2))
