@@ -17,7 +17,7 @@ from cluster.backend import JobHandle, JobReport, JobState, LaunchRequest, Perma
 from cluster.slurm.batches import Batches
 from cluster.slurm.commands import Commands
 from cluster.slurm.finder import Finder, shown
-from cluster.slurm.limits import Limits, Refused, refused
+from cluster.slurm.limits import WITHOUT_ACCOUNTS, Limits, Refused, refused
 from cluster.slurm.profile import Profile, load_profile
 from cluster.slurm.queue_reader import OVER
 from cluster.slurm.reservations import Calendar
@@ -110,7 +110,8 @@ class SlurmBackend:
     @property
     def notices(self) -> Sequence[str]:
         """What a person should read once."""
-        return self.watcher.notices
+        told = [WITHOUT_ACCOUNTS] if self.limits.told_without_accounts else []
+        return list(dict.fromkeys([*told, *self.watcher.notices]))
 
     def exclude(self, nodes: Iterable[str]) -> None:
         """Later jobs avoid these nodes."""

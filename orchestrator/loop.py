@@ -129,6 +129,11 @@ class Loop:
         if self._index is not None:
             self._index.close()
 
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the backend has to say once, the oldest first."""
+        return tuple(getattr(self._backend, "notices", ()))
+
     # Plans
 
     def _stamps(self) -> dict[str, tuple[int, int]]:

@@ -15,6 +15,7 @@ from cluster.slurm.parse import config_values, key_values
 MOST_QUEUED = 8000
 """Records of ours that the controller is ever asked to keep."""
 LEARNED_FOR_S = 600.0
+WITHOUT_ACCOUNTS = "this site keeps no accounts: states come from squeue and from our own end markers"
 
 
 class Refused(Enum):
@@ -136,6 +137,11 @@ class Limits:
             if answer.ok:
                 self._config = config_values(answer.out)
         return self._config or {}
+
+    @property
+    def told_without_accounts(self) -> bool:
+        """The controller has said that the site keeps no accounts; asks nobody."""
+        return (self._config or {}).get("AccountingStorageType", "").endswith("/none")
 
     def _number(self, key: str, default: int) -> int:
         found = re.match(r"\d+", self.config().get(key, ""))

@@ -46,7 +46,8 @@ def watch(loop: Loop, console: Console) -> TickReport:
     """
     previous = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        return loop.watch(on_tick=_Bar(console, _time_left(loop)) if console.is_terminal else _Lines(_time_left(loop)))
+        show = _Bar(console, _time_left(loop)) if console.is_terminal else _Lines(_time_left(loop))
+        return loop.watch(on_tick=_with_notices(loop, console, show))
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -55,6 +56,20 @@ def watch(loop: Loop, console: Console) -> TickReport:
 def _time_left(loop: Loop) -> Callable[[], str]:
     pace = Pace()
     return lambda: words(pace.left(loop.board))
+
+
+def _with_notices(loop: Loop, console: Console, show: Callable[[TickReport], None]) -> Callable[[TickReport], None]:
+    """``show``, and once each what the backend has to say."""
+    said: set[str] = set()
+
+    def on_tick(report: TickReport) -> None:
+        for notice in loop.notices:
+            if notice not in said:
+                said.add(notice)
+                console.print(f"[yellow]notice:[/yellow] {notice}", highlight=False, soft_wrap=True)
+        show(report)
+
+    return on_tick
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

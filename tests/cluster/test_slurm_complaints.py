@@ -27,6 +27,8 @@ from cluster.submitit_backend import SlurmBackend
 from jobs.durable import replace_file
 from jobs.facts import read_closed
 from jobs.state import RunState
+from orchestrator.cli.running import conclude
+from orchestrator.exit_codes import Exit
 from orchestrator.policy import Policy
 
 
@@ -123,7 +125,7 @@ def test_1_02_and_1_03_a_busy_controller_delays_and_fails_nothing(
         troubles.extend(report.trouble)
         return report.done
 
-    sweep.until(loop, pass_, 120)
+    assert conclude(sweep.until(loop, pass_, 120)) is Exit.OK, "what the command exits with"
     sweep.check()
     assert sum("sbatch: " in trouble for trouble in troubles) >= 5
     assert len(sweep.attempts()) == 40, "no attempt was counted"
