@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +97,12 @@ def resolve_sweep(space: Workspace, text: str | None) -> str:
 def print_json(value: Any) -> None:
     """One JSON document on stdout; non-finite numbers cannot be in it (orjson writes them as null)."""
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+def say(text: str) -> None:
+    """A sentence on stdout; on a terminal it is broken between words."""
+    width = shutil.get_terminal_size().columns
+    click.echo(textwrap.fill(text, width, break_on_hyphens=False) if sys.stdout.isatty() else text)
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> None:

@@ -40,8 +40,10 @@ def run_to_end(
         loop.close()
 
 
-def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console) -> Outcome:
-    """Watch a planned sweep to its end and write its report."""
+def finish(
+    space: Workspace, sweep: str, backend: str, max_in_flight: int | None, console: Console, *, as_json: bool = False
+) -> Outcome:
+    """Watch a planned sweep to its end and write its report. ``as_json``: stdout is kept for the outcome."""
     limit = ("--max-in-flight", str(max_in_flight)) if max_in_flight else ()
     again = to_type(space, "watch", sweep, "--report", *(("--backend", backend) if backend != "local" else ()), *limit)
     report = run_to_end(space, sweep, backend, max_in_flight, console, again)
@@ -52,8 +54,8 @@ def finish(space: Workspace, sweep: str, backend: str, max_in_flight: int | None
     click.echo(f"{sweep}: {said}", err=True)
     if code == Exit.RUNS_FAILED:
         click.echo(f"Some runs failed; see why with: {to_type(space, 'errors', sweep)}", err=True)
-    click.echo(f"Report: {page}")
-    click.echo(f"Next:   {to_type(space, 'report', sweep, '--json')}   (or open the page in a browser)")
+    click.echo(f"Report: {page}", err=as_json)
+    click.echo(f"Next:   {to_type(space, 'report', sweep, '--json')}   (or open the page in a browser)", err=as_json)
     return Outcome(code, {"sweep": sweep, "counts": counts, "report": str(page), "exit_code": int(code)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from sweeps.analysis.floor import Floor
-
-SAME_POWER = 6
-"""Seeds from which the default rule of `compare` sees what a pooled sigma sees (docs/statistics.md, 6v6)."""
 
 
 @click.command()
@@ -31,7 +29,8 @@ SAME_POWER = 6
 @click.option(
     "--power", "wanted", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.8, show_default=True
 )
-@click.option("--own", is_flag=True, help="Sigma from the arm and the baseline alone, not pooled over all arms.")
+@click.option("--own", is_flag=True, help="For compare --sigma own: from the arm and the baseline alone.")
+@click.option("--pooled", is_flag=True, help="For compare --sigma pooled: one noise for all arms, if that is so.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.pass_context
 def command(
@@ -45,30 +44,31 @@ def command(
     alpha: float,
     wanted: float,
     own: bool,
+    pooled: bool,
     as_json: bool,
     **columns: Any,
 ) -> None:
     """Plan seeds: how many an effect needs, or what n of them can detect.
 
-    The family is the arms, by Bonferroni at ALPHA over them; without --sigma and --from everything is in
-    units of the seed sd.
+    By the rule that `compare` decides with (Dunnett over the arms at ALPHA, either side the larger of its own and the
+    pooled noise), or by another with --own or --pooled (Bonferroni). Without --sigma and --from everything is in units
+    of the seed sd.
     """
-    from orchestrator.cli.common import print_json
-    from sweeps.analysis.equivalence import provable_margin
+    from orchestrator.cli.common import print_json, say
     from sweeps.analysis.errors import AnalysisError
-    from sweeps.analysis.power import detectable, seeds_for
-    from sweeps.analysis.sigma import FEWEST_BASELINE
 
     if (effect is None) == (seeds is None):
         raise AnalysisError("give --effect to learn the seeds, or --seeds to learn the effect (one of them)")
     if sigma is not None and source is not None:
         raise AnalysisError("give --sigma or --from, not both: they are two noise floors")
+    if own and pooled:
+        raise AnalysisError("give --own or --pooled, not both: a difference is tested against one sigma")
     found = _floor(ctx, source, columns) if source is not None else None
     unit = "" if sigma is not None or found is not None else " seed sd"
     floor = found.pooled.sd if found is not None and found.pooled is not None else sigma if sigma is not None else 1.0
-    groups, level = 2 if own else arms + 1, alpha / arms
+    design = _Design(arms, alpha, wanted, "own" if own else "pooled" if pooled else "auto")
     answer: dict[str, Any] = {"sigma": floor, "unit": unit.strip() or "metric", "arms": arms, "alpha": alpha}
-    answer |= {"level": level, "power": wanted, "sigma_pooled": not own}
+    answer |= {"power": wanted, "rule": design.rule}
     lines = []
     if found is not None and found.pooled is not None:
         lines.append(
@@ -76,32 +76,71 @@ def command(
             f"{found.pooled.df:g} degrees of freedom"
         )
     if effect is not None:
-        need = seeds_for(effect, floor, level, wanted, groups)
+        try:
+            need = design.seeds(effect, floor)
+        except AnalysisError as error:
+            hint = "; the effect was taken in units of the seed sd: give it in the metric's with --sigma or --from"
+            raise AnalysisError(f"{error}{hint if unit else ''}") from None
         answer |= {"effect": effect, "seeds": need, "runs": need * (arms + 1)}
-        lines.append(
-            f"{need} seeds an arm ({need * (arms + 1)} runs) see an effect of {effect:g}{unit} "
-            f"{_how(arms, alpha, wanted, own)}"
-        )
+        lines.append(f"{need} seeds an arm ({need * (arms + 1)} runs) see an effect of {effect:g}{unit} {design.words}")
     elif seeds is not None:
         base = baseline_seeds or seeds
-        df = (seeds - 1) * (groups - 1) + base - 1
-        smallest = detectable(floor, seeds, base, df, level, wanted)
-        margin = provable_margin(floor, seeds, base, df, alpha, wanted)
-        answer |= {"seeds": seeds, "baseline_seeds": base, "df": df, "detectable": smallest, "provable_margin": margin}
+        smallest, margin = design.detectable(floor, seeds, base)
+        answer |= {"seeds": seeds, "baseline_seeds": base, "detectable": smallest, "provable_margin": margin}
         lines.append(
-            f"{seeds} seeds an arm against {base} of the baseline see effects from {smallest:.3g}{unit} "
-            f"{_how(arms, alpha, wanted, own)}"
+            f"{seeds} seeds an arm against {base} of the baseline see effects from {smallest:.3g}{unit} {design.words}"
         )
         lines.append(f"equality can be shown within {margin:.3g}{unit}, one arm at a time")
-    runs = answer.get("baseline_seeds") or answer["seeds"]
-    if not own and FEWEST_BASELINE <= runs < SAME_POWER:
-        lines.append(
-            "note: that is compare --sigma pooled, for equal spreads; its default, which pays for a noisy side, has "
-            "about half of the power at 3 seeds and the same from 6 on (docs/statistics.md)"
-        )
-    if runs < FEWEST_BASELINE:
-        lines.append(f"note: compare's default rule decides nothing below {FEWEST_BASELINE} baseline seeds")
-    print_json(answer) if as_json else click.echo("\n".join(lines))
+    if design.rule != "auto":
+        lines.append(f"note: that is for compare --sigma {design.rule}; its default rule decides by the larger noise")
+    if as_json:
+        print_json(answer)
+        return
+    for line in lines:
+        say(line)
+
+
+@dataclass(frozen=True)
+class _Design:
+    """Arms and level of a plan, and the sigma rule that will decide it."""
+
+    arms: int
+    alpha: float
+    wanted: float
+    rule: str
+
+    @property
+    def words(self) -> str:
+        over = f"over {self.arms} arms" if self.arms > 1 else "on one arm"
+        by = "the default rule, Dunnett" if self.rule == "auto" else f"sigma {self.rule}, Bonferroni"
+        return f"with {self.wanted:.0%} power, alpha {self.alpha:g} {over} ({by})"
+
+    @property
+    def groups(self) -> int:
+        """Arms that sigma is from."""
+        return 2 if self.rule == "own" else self.arms + 1
+
+    def seeds(self, effect: float, sigma: float) -> int:
+        from sweeps.analysis.default_power import seeds_by_default
+        from sweeps.analysis.power import seeds_for
+
+        if self.rule == "auto":
+            return seeds_by_default(effect, sigma, self.arms, self.alpha, self.wanted)
+        return seeds_for(effect, sigma, self.alpha / self.arms, self.wanted, self.groups)
+
+    def detectable(self, sigma: float, seeds: int, base: int) -> tuple[float, float]:
+        """Smallest effect, and smallest margin within which equality can be shown."""
+        from sweeps.analysis.default_power import Plan, detectable_by_default, provable_by_default
+        from sweeps.analysis.equivalence import provable_margin
+        from sweeps.analysis.power import check, detectable
+
+        check(sigma, self.alpha, self.wanted)
+        if self.rule == "auto":
+            plan = Plan(seeds, base, self.arms, self.alpha)
+            return detectable_by_default(plan, sigma, self.wanted), provable_by_default(plan, sigma, self.wanted)
+        df = (seeds - 1) * (self.groups - 1) + base - 1
+        smallest = detectable(sigma, seeds, base, df, self.alpha / self.arms, self.wanted)
+        return smallest, provable_margin(sigma, seeds, base, df, self.alpha, self.wanted)
 
 
 def _floor(ctx: click.Context, source: str, columns: dict[str, Any]) -> Floor:
@@ -118,8 +157,3 @@ def _floor(ctx: click.Context, source: str, columns: dict[str, Any]) -> Floor:
     if not floors:
         raise AnalysisError(f"{source}: no arm has two seeds, so there is no noise floor to plan with; give --sigma")
     return max(floors, key=lambda f: f.pooled.sd if f.pooled is not None else 0.0)
-
-
-def _how(arms: int, alpha: float, wanted: float, own: bool) -> str:
-    over = f"over {arms} arms" if arms > 1 else "on one arm"
-    return f"with {wanted:.0%} power, alpha {alpha:g} {over} (Bonferroni), sigma {'own' if own else 'pooled'}"

@@ -72,7 +72,7 @@ def command(
     if study.first:
         again = typed(ctx, space)
         if detach:
-            detach_sweep(space, prepared.name, file, overrides, backend, max_in_flight)
+            detach_sweep(space, prepared.name, file, overrides, backend, max_in_flight, as_json=as_json)
             return
         tables = run_pilots(space, file, overrides, backend, max_in_flight, console, again)
         prepared = prepare(space, file, overrides, tables)
@@ -87,9 +87,9 @@ def command(
         )
     limit = max_in_flight or prepared.design.settings.get("max_in_flight")
     if detach:
-        detach_watch(space, prepared.name, backend, limit)
+        detach_watch(space, prepared.name, backend, limit, as_json=as_json)
         return
-    outcome = finish(space, prepared.name, backend, limit, console)
+    outcome = finish(space, prepared.name, backend, limit, console, as_json=as_json)
     if as_json:
         print_json(outcome.payload)
     sys.exit(outcome.code)

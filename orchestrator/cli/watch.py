@@ -47,13 +47,12 @@ def command(
         return
     finally:
         loop.close()
+    for name in (names or seen.counts) if report and seen.done else ():
+        click.echo(f"Report: {write_results(space, name)}", err=as_json)
     if as_json:
         counts = {name: {str(k): v for k, v in of.items()} for name, of in seen.counts.items()}
         print_json({"counts": counts, "in_flight": seen.in_flight, "done": seen.done, "trouble": list(seen.trouble)})
     else:
         click.echo(counted(seen))
-    if report and seen.done:
-        for name in names or seen.counts:
-            click.echo(f"Report: {write_results(space, name)}")
     code = conclude(seen)
     sys.exit(Exit.OK if once and code == Exit.UNFINISHED else code)

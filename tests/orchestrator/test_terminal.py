@@ -132,7 +132,7 @@ def test_8_04_an_interrupted_or_closed_terminal_only_ends_the_watching(terminal:
         assert code == 130
         assert "what was launched goes on" in err
         report = " --report" if command[0] == "sweep" else ""
-        assert f"Take up again with the same command, or: orchestrate watch toy{report}\n" in err
+        assert f"Take up again with the same command, or: orchestrate watch toy{report} --max-in-flight 1\n" in err
         assert "Traceback" not in err
         assert terminal.workers(), "jobs outlive the terminal"
     assert terminal.counts().get("pending", 0) > 0
@@ -210,3 +210,19 @@ def test_a_worker_that_does_not_listen_is_killed_by_the_next_watch_once(
         return terminal.counts() == {"cancelled": 4}
 
     terminal.until(settled)
+
+
+def test_json_is_all_that_a_script_reads(terminal: Terminal) -> None:
+    terminal.sweep_file()
+    code, out, err = terminal.run("sweep", "toy.yaml", "--json")
+    assert (code, json.loads(out)["counts"]["completed"]) == (0, 4)
+    assert "Report: " in err
+    assert "Next: " in err
+    code, out, err = terminal.run("watch", "--once", "--report", "--json")
+    assert (code, json.loads(out)["done"]) == (0, True)
+    assert "Report: " in err
+    code, out, _ = terminal.run("sweep", "toy.yaml", "--detach", "--json")
+    told = json.loads(out)
+    assert (code, told["sweep"]) == (0, "toy")
+    terminal.until(lambda: _is_over(told["process"]))
+    assert "Report: " in Path(told["log"]).read_text()
