@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobs import checkpoint as checkpoints
+from jobs.allocation import given
 from jobs.checkpoint import Checkpoint
 from jobs.errors import JobError
 from jobs.facts import Checkpointed, Event, FailureClass, Finished, Product, Started, read_claimed
@@ -125,7 +126,7 @@ class Session:
                 code=self.launch.code,
                 members=len(self._active),
                 threads=self.launch.threads,
-                environment=dict(environment),
+                environment={**environment, **given()},
             )
         )
         self.recorder.flush()

@@ -17,6 +17,10 @@ KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTER
 """Of the caller's ``SLURM_*``, ``SBATCH_*`` and ``SRUN_*`` only these reach a command or a job: they say which cluster,
 all others speak of a job or a terminal that we happen to be started from."""
 SCRUBBED = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SLURMD_")
+MEETING = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "RAY_ADDRESS"}
+)
+"""Where the processes of somebody's other job meet, and which of them one is: no job of ours goes there."""
 ORDERS = frozenset({"sbatch", "scancel", "scontrol"})
 PROMISE_S = 30.0
 """Somebody who was refused a call and does not come back for so long after his time is not waited for."""
@@ -25,7 +29,11 @@ TIMEOUTS_S: Mapping[str, float] = {"sbatch": 60.0, "squeue": 60.0, "sacct": 90.0
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """A caller's environment without the traces of the job or allocation it may run in."""
-    return {name: value for name, value in environ.items() if name in KEPT or not name.startswith(SCRUBBED)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in KEPT or not (name.startswith(SCRUBBED) or name in MEETING)
+    }
 
 
 @dataclass(frozen=True, slots=True)
