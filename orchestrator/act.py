@@ -210,7 +210,8 @@ class Actor:
         now = self._clock()
         view.fold(place, now)  # its last facts, and its own word if it has one
         if view.live:
-            acted.closed += close_by_evidence(action, view, place, now)
+            full = board.room.full_at is not None and view.seen is not None and board.room.full_at >= view.seen
+            acted.closed += close_by_evidence(action, view, place, now, full=full)
             view.fold(place, now)
         if action.stop:
             self._cancel(action.pack, action.attempt, board, acted)

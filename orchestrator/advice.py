@@ -11,7 +11,8 @@ MEANS: dict[FailureClass, str] = {
     _F.OUT_OF_MEMORY: "the machine's memory was full: ask for more (resources.memory_mb) or pack fewer runs (pack.max)",
     _F.GPU_OUT_OF_MEMORY: "the GPU's memory was full: pack fewer runs (pack.max) or use a larger GPU",
     _F.HANG: "it lived and made no step; the stacks are in its log",
-    _F.DISK: "a file could not be written: make room or raise the quota (`orchestrate doctor`)",
+    _F.DISK: "a file could not be written; it waits, and goes on by itself once there is room: make some, or raise the "
+    "quota",
     _F.USER_ERROR: "its configuration, its inputs or the code: mend it, then plan the sweep again",
     _F.LOST: "it was gone without a word (killed, or its machine was)",
     _F.LAUNCH_FAILED: "no worker ever began; a machine or the installation is at fault (`orchestrate nodes`)",

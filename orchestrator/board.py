@@ -20,6 +20,7 @@ from orchestrator.nodes import Nodes
 from orchestrator.policy import Policy
 from orchestrator.readiness import NOTHING, Readiness, readiness_of
 from orchestrator.requests import Wish
+from orchestrator.room import Room
 from orchestrator.stray import Stray
 from orchestrator.verdicts import ENDED, PackVerdict, RunVerdict, judge_pack
 
@@ -59,6 +60,11 @@ class Board:
         """Shapes of which a pack has made a step."""
         self.stillborn: dict[str, set[str]] = defaultdict(set)
         """Shape -> packs that failed for good before their first step."""
+        self.delayed: set[str] = set()
+        """Packs whose next try has its time."""
+        self.starved: dict[str, None] = {}
+        """Packs that met a full disk and wait for room."""
+        self.room = Room(workspace.root, policy.room_every_s)
         self.nodes = Nodes(policy)
         """What attempts say of the machines they ran on."""
         self.dirty: set[str] = set()
@@ -68,7 +74,6 @@ class Board:
         self.order: list[str] = []
         self._place: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
-        self._delayed: set[str] = set()
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._live_shapes: dict[str, int] = defaultdict(int)
 
@@ -140,10 +145,14 @@ class Board:
             for view in views:
                 self.nodes.see(pack, desired.shape, view)
             self._note(verdict.runs, wake=wake)
-            if verdict.open_runs and verdict.not_before > 0:
-                self._delayed.add(pack)
+            if verdict.starved:
+                self.starved[pack] = None
             else:
-                self._delayed.discard(pack)
+                self.starved.pop(pack, None)
+            if verdict.open_runs and verdict.not_before > 0:
+                self.delayed.add(pack)
+            else:
+                self.delayed.discard(pack)
             if verdict.open_runs and views and views[-1].may_return(self.policy.requeues):
                 self.returning[pack] = None
             else:
@@ -259,11 +268,13 @@ class Board:
         """A person has said something about one of its runs; that goes before caution."""
         return bool(self.wishes) and any(run in self.wishes for run in self.desired.packs[pack].runs)
 
-    def paused(self, now: float) -> Iterator[tuple[DesiredPack, int]]:
-        """Packs whose next try may not begin yet, and how many runs they hold."""
-        for pack in self._delayed:
-            if self.verdicts[pack].not_before > now and pack in self._sizes and pack not in self.returning:
-                yield self.desired.packs[pack], self._sizes[pack]
+    def place(self, pack: str) -> int:
+        """In the order in which packs are launched."""
+        return self._place[pack]
+
+    def queued_runs(self, pack: str) -> int:
+        """Runs of a pack that could be launched; 0 where it cannot."""
+        return self._sizes.get(pack, 0)
 
     def returned(self) -> Iterator[tuple[DesiredPack, int]]:
         """Packs that wait for what becomes of their last job, and how many runs they hold."""
@@ -273,7 +284,7 @@ class Board:
 
     def next_delay(self, now: float) -> float | None:
         """Seconds until the next retry may begin; None where none waits for its time."""
-        times = [self.verdicts[pack].not_before - now for pack in self._delayed]
+        times = [self.verdicts[pack].not_before - now for pack in self.delayed]
         return min((time for time in times if time > 0), default=None)
 
 

@@ -14,6 +14,8 @@ from orchestrator.decide import Close
 from orchestrator.history import AttemptView
 
 LOG_TAIL_BYTES = 16384
+_WORDLESS = frozenset({FailureClass.LOST, FailureClass.LAUNCH_FAILED, FailureClass.UNKNOWN})
+"""What an attempt is judged to be that left nothing behind."""
 _OUTCOMES: dict[FailureClass, Literal["cancelled", "preempted", "lost"]] = {
     FailureClass.CANCELLED: "cancelled",
     FailureClass.PREEMPTED: "preempted",
@@ -53,8 +55,12 @@ def evidence_of(view: AttemptView, place: AttemptDir, now: float) -> Evidence:
     )
 
 
-def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: float) -> bool:
-    """Link ``closed.json`` for an attempt. Returns whether it is our record that stands."""
+def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: float, *, full: bool = False) -> bool:
+    """Link ``closed.json`` for an attempt. Returns whether it is our record that stands.
+
+    Args:
+        full: the disk was full while it was alive, so that it may have been kept from leaving a word.
+    """
     shown: dict[str, Any] = {"reason": action.reason}
     if view.ended is not None:
         shown["exit"] = dict(view.ended)
@@ -72,6 +78,8 @@ def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: 
         failure, message = action.failure, action.reason
     else:
         failure, message = judge(evidence_of(view, place, now))
+        if full and failure in _WORDLESS:
+            failure, message = FailureClass.DISK, f"the disk was full meanwhile; {message}"
         if (view.ended or {}).get("ranks", 1) > 1:
             message = f"rank {rank_of(view)}: {message}"
     return close_attempt(

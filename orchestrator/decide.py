@@ -12,6 +12,7 @@ from jobs.facts import FailureClass
 from jobs.failures import CAUSES, FROM_OUTSIDE, signal_of
 from orchestrator.board import Board
 from orchestrator.history import AttemptView
+from orchestrator.pauses import must_pause
 from orchestrator.policy import Policy
 from orchestrator.verdicts import PackVerdict
 
@@ -164,6 +165,8 @@ def _is_stuck(attempt: AttemptView, policy: Policy, now: float) -> bool:
 
 def _launches(board: Board, free: int, now: float) -> Iterator[Launch]:
     """In the plan's order over all shapes, as far as slots are free and the shape has been tried."""
+    if board.room.reason:
+        return  # whatever is launched onto a full disk fails
     queues = [_candidates(board, shape, places, now) for shape, places in board.ready.items() if places]
     for place in merge(*queues):
         if free <= 0:
@@ -188,8 +191,7 @@ def _candidates(board: Board, shape: str, places: list[int], now: float) -> Iter
     held = board.held(shape)
     for place in places:
         pack = board.order[place]
-        verdict = board.verdicts.get(pack)
-        if pack in board.returning or (verdict is not None and verdict.not_before > now):
+        if pack in board.returning or pack in board.room.short or must_pause(board, pack, now):
             continue
         if held and not board.asked_for(pack):
             continue

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster.backend import Backend, TemporaryError
@@ -26,8 +26,10 @@ from orchestrator.clock import host_clock
 from orchestrator.decide import decide
 from orchestrator.desired import Desired, read_desired, sweep_names
 from orchestrator.observe import Observer
+from orchestrator.pauses import starving
 from orchestrator.policy import Policy, default_policy
 from orchestrator.requests import Wishes
+from orchestrator.room import NO_SPACE, Room, is_full
 from orchestrator.snapshot import take_snapshot
 from orchestrator.waiting import Outlook, queued, throttle, waiting
 from orchestrator.workspace_id import workspace_id
@@ -113,6 +115,7 @@ class Loop:
         self._wall = wall
         self._index = open_index(workspace) if index else None
         self._wishes = Wishes(workspace)
+        self._room = Room(workspace.root, self.policy.room_every_s)
         self._plans = _Plans()
         self._outlook = Outlook()
         self._actor = Actor(
@@ -122,6 +125,7 @@ class Loop:
             clock=self._clock,
             settings=settings,
         )
+        self._report = TickReport({}, {}, 0, Acted())
         self._read_plans()
 
     def close(self) -> None:
@@ -155,6 +159,7 @@ class Loop:
         self._plans = _Plans(read_desired(self.workspace, self._sweeps), stamps)
         self._wishes = Wishes(self.workspace)
         self.board = Board(self.workspace, self._plans.desired, self.policy, self._wishes.of)
+        self.board.room = self._room
         self._ledger = Ledger(self._index)
         known = self._ledger.restore(self.board, self._wishes, self.policy)
         self._observer = Observer(
@@ -186,6 +191,7 @@ class Loop:
             free = 0
             seen.trouble.append(f"the scheduler does not say what is free: {error}")
         self._keep_away()
+        self._room.look(starving(self.board), self._clock())
         actions = decide(self.board, free, self._clock())
         acted = Acted()
         yield from self._actor.steps(actions, self.board, acted)
@@ -241,19 +247,24 @@ class Loop:
     ) -> TickReport:
         """Pass after pass, until all is done (or, without ``until_done``, until ``stop`` says so).
 
-        A file system that fails now and then (a full disk, a stale handle) is asked again, a few times in a row at
-        most: then its OSError is raised. Pauses are short while things happen and grow while nothing does; where the
-        backend can tell that a job has ended, the next pass follows at once. ``on_tick`` sees each report; it may raise
-        to leave (jobs go on).
+        A file system that fails now and then (a stale handle) is asked again, a few times in a row at most: then its
+        OSError is raised; a full disk is waited for as long as it is. Pauses are short while things happen and grow
+        while nothing does; where the backend can tell that a job has ended, the next pass follows at once. ``on_tick``
+        sees each report; it may raise to leave (jobs go on).
         """
         shortest, longest = self.policy.poll_s
         pause = shortest
         failures = 0
         while True:
             try:
-                report = self.tick()
+                report = self._report = self.tick()
                 failures = 0
-            except OSError:
+            except OSError as error:
+                if is_full(error):
+                    self._wait_for_room(error, on_tick)
+                    if stop():
+                        raise
+                    continue
                 failures += 1
                 if failures > PATIENCE:
                     raise
@@ -267,6 +278,17 @@ class Loop:
             pause = shortest if report.changed or self.board.idle else min(longest, pause * 1.5)
             due = self.board.next_delay(self._clock())
             self._wait(pause if due is None else max(shortest, min(pause, due)))
+
+    def _wait_for_room(self, error: OSError, on_tick: Callable[[TickReport], None] | None) -> None:
+        """We could not write ourselves. Nothing is lost: the next pass begins again from the files."""
+        self._room.full_at = self._clock()
+        where = error.filename or self.workspace.root
+        said = [f"{NO_SPACE}{where}; waiting for room"]
+        self._report = replace(self._report, trouble=said, changed=False, done=False)
+        if on_tick is not None:
+            on_tick(self._report)
+        self._plans.stamps = {}
+        self._pause(self.policy.room_every_s)
 
     def _wait(self, seconds: float) -> None:
         wait = getattr(self._backend, "wait", None)

@@ -11,12 +11,13 @@ from jobs.facts import FailureClass
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """At most ``tries`` new attempts in a row without progress (a checkpoint further on, or a finished member).
+    """At most ``tries`` new attempts in a row without progress (a checkpoint further on, or a finished member); None:
+    it is no fault of the run, which pauses as long as need be and loses none of its tries for it.
 
     The n-th waits ``base_s * 2**(n-1)`` seconds, ``cap_s`` at most, counted on the loop's own clock.
     """
 
-    tries: int
+    tries: int | None
     base_s: float = 0.0
     cap_s: float = 1800.0
 
@@ -38,7 +39,8 @@ RETRIES: Mapping[FailureClass, Retry] = MappingProxyType(
         # What may not happen again, or not there.
         FailureClass.OUT_OF_MEMORY: Retry(1, 30.0),
         FailureClass.HANG: Retry(2, 10.0),
-        FailureClass.DISK: Retry(3, 60.0),
+        # Waits for room (``orchestrator.room``), and for this long where there seems to be some.
+        FailureClass.DISK: Retry(None, 10.0),
         FailureClass.WRONG_ALLOCATION: Retry(2, 30.0),
         FailureClass.UNKNOWN: Retry(2, 10.0),
         # What the machines did.
@@ -97,6 +99,8 @@ class Policy:
     """... for so long; twice as long with each further mishap, up to the cap."""
     avoid_last: int = 3
     """A pack keeps away from the machines of so many of its last attempts that met with a mishap."""
+    room_every_s: float = 30.0
+    """How often free space is looked at while a pack waits for it."""
     batch_size: int = 1000
     poll_s: tuple[float, float] = (5.0, 60.0)
     """Shortest and longest pause between two passes; it doubles while nothing happens."""
@@ -107,7 +111,13 @@ class Policy:
 
 
 LOCAL = Policy(
-    quiet_s=5.0, lost_after_s=0.0, settle_s=0.0, verdict_wait_s=0.0, poll_s=(0.05, 1.0), probe_heartbeat_s=0.25
+    quiet_s=5.0,
+    lost_after_s=0.0,
+    settle_s=0.0,
+    verdict_wait_s=0.0,
+    poll_s=(0.05, 1.0),
+    probe_heartbeat_s=0.25,
+    room_every_s=1.0,
 )
 """One machine: its process table always answers, and its files are visible at once."""
 

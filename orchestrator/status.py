@@ -28,8 +28,10 @@ from orchestrator.desired import plan_digest, read_desired
 from orchestrator.errors import OrchestratorError
 from orchestrator.history import AttemptView, split_name
 from orchestrator.index import Index, verdicts_from, views_from
+from orchestrator.pauses import starving
 from orchestrator.policy import Policy
 from orchestrator.requests import Wishes
+from orchestrator.room import Room, shortage
 from orchestrator.run_view import RunView, run_view
 from orchestrator.survey import brought_up_to_date
 from orchestrator.verdicts import PackVerdict, judge_pack
@@ -122,9 +124,11 @@ def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus
     wishes.refresh()
     board = Board(workspace, read_desired(workspace, [sweep]), policy, wishes.of)
     board.load({}, {})
+    board.room = Room(workspace.root, 0.0, lambda folder, needed, _: shortage(folder, needed, trial=False))
     now = host_clock()()
     for pack in board.order:
         board.take_up(pack, now)
+    board.room.look(starving(board), now)
     cost: Counter[str] = Counter()
     for pack, views in board.histories.items():
         devices = devices_of(board.desired.packs[pack].resources)

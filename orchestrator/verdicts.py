@@ -49,6 +49,7 @@ class PackVerdict:
         not_before: on our own clock.
         fresh_after: checkpoints of attempts up to this number are not to be resumed.
         cancel: every member that the live attempt carries was cancelled.
+        starved: the disk was full, and it waits for room.
     """
 
     runs: Mapping[str, RunVerdict]
@@ -58,6 +59,7 @@ class PackVerdict:
     not_before: float = 0.0
     fresh_after: int = 0
     cancel: bool = False
+    starved: bool = False
 
     @property
     def settled(self) -> bool:
@@ -106,12 +108,22 @@ def judge_run(run: str, attempts: Sequence[AttemptView], wish: Wish | None, poli
     failed = failure_of(last, run)
     assert failed is not None, "a completed run was found above"
     failure, message = failed
-    tries = _tries(counted, run, failure)
     retry = policy.retry(failure)
-    again = tries <= retry.tries and _idle(counted, run) <= policy.most_idle
+    if retry.tries is None:
+        tries, again = _tries(counted, run, failure), True
+    else:
+        telling = [attempt for attempt in counted if not _paused(attempt, run, policy)]
+        tries = _tries(telling, run, failure)
+        again = tries <= retry.tries and _idle(telling, run) <= policy.most_idle
     state = RunState.PENDING if again else RunState.FAILED
     delay = retry.delay(tries) if state is RunState.PENDING else 0.0
     return RunVerdict(state, failure, message, last.number, delay, last.finished.get(run))
+
+
+def _paused(attempt: AttemptView, run: str, policy: Policy) -> bool:
+    """It ended for no fault of the run, and says nothing about it."""
+    failed = failure_of(attempt, run)
+    return failed is not None and policy.retry(failed[0]).tries is None
 
 
 def _tries(counted: Sequence[AttemptView], run: str, failure: FailureClass) -> int:
@@ -157,4 +169,5 @@ def judge_pack(
         fresh_after=max(
             (w.attempt for run in runs if (w := wishes.get(run)) and w.kind == "retry" and w.fresh), default=0
         ),
+        starved=any(verdicts[run].failure is FailureClass.DISK for run in todo),
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from cluster.backend import JobState
 from jobs.state import RunState
 from orchestrator.board import Board
+from orchestrator.pauses import paused as paused_packs
+from orchestrator.pauses import without_room
 
 SLOT = "a free slot"
 PAUSE = "the pause before their next try"
@@ -41,15 +43,20 @@ def waiting(board: Board, now: float = 0.0, slot: str = SLOT) -> dict[str, dict[
     """
     reasons: dict[str, Counter[str]] = {sweep: Counter() for sweep in board.counts}
     paused: Counter[tuple[str, str]] = Counter()
-    for why, packs in ((PAUSE, board.paused(now)), (RETURN, board.returned())):
+    for why, packs in ((PAUSE, paused_packs(board, now)), (RETURN, board.returned())):
         for pack, runs in packs:
             paused[pack.shape, pack.sweep] += runs
             reasons[pack.sweep][why] += runs
+    for pack, runs, why in without_room(board):
+        paused[pack.shape, pack.sweep] += runs
+        reasons[pack.sweep][why] += runs
     for (shape, sweep), runs in board.queued.items():
         runs -= paused[shape, sweep]
         if runs <= 0:
             continue
-        if board.held(shape):
+        if board.room.reason:
+            why = board.room.reason
+        elif board.held(shape):
             why = f"{HELD}the first {board.policy.probe_failures} packs of this shape failed before their first step"
         elif board.probing(shape):
             why = "the first pack of this shape goes ahead alone"

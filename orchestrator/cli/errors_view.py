@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from jobs.facts import FailureClass
 from jobs.workspace import Workspace
 from orchestrator.advice import FIX_FIRST, MEANS
 from orchestrator.broken import Kind
@@ -87,7 +88,9 @@ class _Page:
         self._say("runs", ids + more)
         self._say("log", to_type(self._space, "logs", kind.runs[0].run), command=True)
         if all(run.again for run in kind.runs):
-            self._say("mend", "nothing to do: they are tried again by themselves")
+            full = kind.failure is FailureClass.DISK
+            what = "make room or raise the quota; they go on" if full else "nothing to do: they are tried again"
+            self._say("mend", f"{what} by themselves")
         else:
             chosen = ("--sweep", self._sweep) if self._sweep else ()
             words = "mended?" if kind.failure in FIX_FIRST else "mend"

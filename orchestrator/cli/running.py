@@ -20,6 +20,7 @@ from orchestrator.exit_codes import Exit
 from orchestrator.loop import Loop, TickReport
 from orchestrator.policy import default_policy
 from orchestrator.remaining import Pace, words
+from orchestrator.room import NO_SPACE
 
 QUIET_LINE_S = 10.0
 """Without a terminal, a line at most this often."""
@@ -86,6 +87,8 @@ def counted(report: TickReport, left: str = "") -> str:
     parts += [left] if left else []
     if report.trouble:
         parts.append(report.trouble[0])
+    elif short := next((why for of in report.waiting.values() for why in of if why.startswith(NO_SPACE)), ""):
+        parts.append(short)
     return ", ".join(parts)
 
 

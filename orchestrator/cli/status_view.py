@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from jobs.workspace import Workspace
 from orchestrator.cli.again import to_type, watch_words
 from orchestrator.cli.units import clip, hours
 from orchestrator.cost import NO_LOSS, STARTUP, UNSAVED, USEFUL
+from orchestrator.room import NO_SPACE
 from orchestrator.status import LivePack, SweepStatus
 from orchestrator.waiting import BLOCKED, HELD
 
@@ -51,12 +53,14 @@ class _Screen:
             if count := status.counts[state]:
                 line.append(f"  {count:,} {state}", style=COLOURS.get(state, "default"))
         self._console.print(line)
+        if short := {why: runs for why, runs in status.waiting.items() if why.startswith(NO_SPACE)}:
+            self._room(short)
         if status.broken:
             self._broken(status.broken)
         if status.live:
             self._live(status.live)
-        if status.waiting:
-            self._waiting(status.waiting)
+        if waiting := {why: runs for why, runs in status.waiting.items() if not why.startswith(NO_SPACE)}:
+            self._waiting(waiting)
         if status.queued or status.trouble:
             self._scheduler()
         if status.cost:
@@ -90,6 +94,15 @@ class _Screen:
             self._console.print(line)
         self._more(len(broken) - len(shown))
         self._command("why, and what to do", "errors", self._status.sweep)
+
+    def _room(self, short: Mapping[str, int]) -> None:
+        """A full disk comes first: it keeps everything from going on, and only a person can make room."""
+        self._heading("no room", "bold red")
+        for why, runs in short.items():
+            self._console.print(Text(f"{runs:>5,} {why}"), soft_wrap=True)
+        hint = "make room or raise the quota, it goes on by itself; what takes the room"
+        what = f"du -xh --max-depth=2 {shlex.quote(str(self._space.root))} | sort -h | tail"
+        self._console.print(Text(f"      {hint}: ", style="dim").append(what, style="default"), soft_wrap=True)
 
     def _live(self, live: Sequence[LivePack]) -> None:
         self._heading("running")

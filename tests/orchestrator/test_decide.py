@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -17,9 +18,11 @@ from orchestrator.board import Board
 from orchestrator.decide import Cancel, Close, Launch, Submit, decide
 from orchestrator.desired import read_desired
 from orchestrator.history import AttemptView, Pulse, RunEnd
+from orchestrator.pauses import starving
 from orchestrator.policy import RETRIES, Policy, default_policy
 from orchestrator.requests import Wish
-from orchestrator.waiting import waiting
+from orchestrator.room import Room
+from orchestrator.waiting import PAUSE, waiting
 
 POLICY = Policy(quiet_s=30.0, lost_after_s=120.0, settle_s=5.0, probe=False)
 Outcome = Literal["completed", "failed", "preempted", "lost", "cancelled"]
@@ -158,9 +161,10 @@ def test_finished_members_are_masked_in_the_next_attempt(desk: Desk) -> None:
     assert desk.board.counts["s"][RunState.COMPLETED] == 3
 
 
-@pytest.mark.parametrize("failure", sorted(RETRIES))
+@pytest.mark.parametrize("failure", sorted(failure for failure, retry in RETRIES.items() if retry.tries is not None))
 def test_each_class_is_retried_as_often_as_its_policy_says(desk: Desk, failure: FailureClass) -> None:
     retry = RETRIES[failure]
+    assert retry.tries is not None
     views: list[AttemptView] = []
     for number in range(1, retry.tries + 1):
         views.append(closed(number, desk.runs[0], "failed", failure, at=1000.0))
@@ -174,6 +178,55 @@ def test_each_class_is_retried_as_often_as_its_policy_says(desk: Desk, failure: 
     assert not [a for a in decide(desk.board, 9, 1e9) if a.pack == desk.packs[0]]
     verdict = desk.board.verdicts[desk.packs[0]].runs[desk.runs[0][0]]
     assert (verdict.state, verdict.failure) == (RunState.FAILED, failure)
+
+
+def test_a_full_disk_costs_no_tries_however_often_it_is_met(desk: Desk) -> None:
+    runs, pack = desk.runs[0], desk.packs[0]
+    full = [closed(n, runs, "failed", FailureClass.DISK, at=1000.0) for n in range(1, 101)]
+    desk.put(0, *full)
+    assert not [a for a in decide(desk.board, 1, 2000.0) if a.pack == pack], "paced, where there seems to be room"
+    assert decide(desk.board, 1, 1000.0 + 1800.0) == [Launch(pack, 101)]
+    verdict = desk.board.verdicts[pack]
+    assert (verdict.starved, verdict.runs[runs[0]].state) == (True, RunState.PENDING)
+    # Between losses it neither ends their row nor lengthens it: five tries are five tries.
+    tries = RETRIES[FailureClass.LOST].tries
+    assert tries is not None
+    row = []
+    for n in range(1, 2 * tries + 1, 2):
+        row += [closed(n, runs, "failed", FailureClass.DISK), closed(n + 1, runs, "lost", FailureClass.LOST)]
+    desk.put(0, *row)
+    assert decide(desk.board, 1, 1e6) == [Launch(pack, 2 * tries + 1)]
+    desk.put(0, *row, closed(2 * tries + 1, runs, "lost", FailureClass.LOST))
+    assert not [a for a in decide(desk.board, 9, 1e9) if a.pack == pack]
+    assert desk.board.verdicts[pack].runs[runs[0]].state is RunState.FAILED
+
+
+def test_nothing_is_launched_onto_a_full_disk_and_what_waited_goes_on_at_once(desk: Desk) -> None:
+    desk.put(1, closed(1, desk.runs[1], "failed", FailureClass.DISK, at=1000.0))
+    full: list[str] = ["no space left on /d: 9.0 MB needed, 1.0 MB free"]
+    room = desk.board.room = Room(Path("/d"), 1.0, lambda folder, needed, trial: full[0])
+    room.look(starving(desk.board), 1000.0)
+    assert decide(desk.board, 9, 1000.0) == []
+    assert decide(desk.board, 9, 1e9) == [], "however long it takes"
+    assert waiting(desk.board, 1000.0)["s"] == {full[0]: 6}, "all of them say why"
+    assert not desk.board.idle
+    full[0] = ""
+    room.look(starving(desk.board), 1001.0)
+    assert [a.pack for a in decide(desk.board, 9, 1001.0)] == desk.packs, "without the pause before its next try"
+    assert waiting(desk.board, 1001.0, "slot")["s"] == {"slot": 6}
+
+
+def test_one_that_does_not_fit_keeps_nobody_else_waiting(desk: Desk) -> None:
+    for n in (0, 1):
+        desk.put(n, closed(1, desk.runs[n], "failed", FailureClass.DISK, at=1000.0))
+    needs = [needed for _, _, needed in starving(desk.board)]
+    room = desk.board.room = Room(
+        Path("/d"), 1.0, lambda f, needed, t: "" if needed <= needs[0] else "no space left on"
+    )
+    room.look(starving(desk.board), 1000.0)
+    assert list(room.short) == [desk.packs[1]]
+    assert [a.pack for a in decide(desk.board, 9, 1e6)] == [desk.packs[0], desk.packs[2]]
+    assert waiting(desk.board, 1000.0, "slot")["s"] == {"no space left on": 2, PAUSE: 2, "slot": 2}
 
 
 def test_requeues_that_get_no_further_come_to_an_end_whatever_their_classes(desk: Desk) -> None:
