@@ -50,10 +50,10 @@ class LocalBackend:
         self._children: set[int] = set()
 
     def submit(self, batch: str, requests: Sequence[LaunchRequest]) -> list[JobHandle]:
+        self._records.update({request.name: request.record for request in requests})
         there = self.find([request.name for request in requests])
         handles = []
         for index, request in enumerate(requests):
-            self._records[request.name] = request.record
             handle = there.get(request.name) or self._ended(request) or self._start(Path(batch), index, request)
             handles.append(handle)
         return handles
@@ -114,13 +114,16 @@ class LocalBackend:
             if len(argv) < 7 or argv[3] != SHIM or argv[6] not in wanted:
                 continue
             token = process_token(process.pid)
-            if token is not None:
+            if token is None:
+                continue
+            try:
+                record = read_entry(Path(argv[4]), int(argv[5]))["record"]
+            except PermanentError:
+                record = ""
+            # Another workspace may carry the same pack, under the same name.
+            if self._records.setdefault(argv[6], record) == record or not record:
                 found[argv[6]] = self._handle(token, argv[6])
                 self._live.add(token)
-                try:
-                    self._records[argv[6]] = read_entry(Path(argv[4]), int(argv[5]))["record"]
-                except PermanentError:
-                    continue
         return found
 
     def poll(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:

@@ -110,3 +110,15 @@ def test_too_many_processes_is_a_temporary_matter(
 def test_slots_default_to_the_cpus() -> None:
     assert LocalBackend().free_slots(0, None) == len(os.sched_getaffinity(0))
     assert LocalBackend(slots=3).free_slots(1, None) == 2
+
+
+def test_the_same_pack_in_another_workspace_is_another_job(backend: LocalBackend, tmp_path: Path) -> None:
+    """Names are made of packs and attempts; two workspaces that run one sweep have equal ones."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    first = submit(LocalBackend(), folders[0], "import time; time.sleep(60)")
+    second = submit(backend, folders[1], "import time; time.sleep(60)")
+    assert first.id != second.id
+    assert backend.find([second.name]) == {second.name: second}
+    backend.cancel([first], grace_s=0)
