@@ -8,11 +8,12 @@ from typing import Any
 
 from dashboards.charts.forest import Line, forest_figure
 from dashboards.evidence import Evidence
+from dashboards.reports.audit_limits import limit_words, power_section, rules_section
 from dashboards.reports.heat import heat_section
-from dashboards.rules import MET, MISSED, PARTLY, Rule, checklist
+from dashboards.rules import checklist
 from dashboards.sheet import Entry, Picture, Section, Sheet, Table
-from dashboards.verdicts import Judged, Seen, Verdicts, verdicts_of
-from dashboards.words import counted, listed, p_words, plain, short
+from dashboards.verdicts import Judged, Verdicts, verdicts_of
+from dashboards.words import counted, listed, p_words, short
 from sweeps.analysis.audit import BAND, uncorrected_error
 from sweeps.analysis.sigma import NOISE_RATIO
 
@@ -63,8 +64,8 @@ def audit_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
             _forest(here, verdicts),
             _two_rules(here, verdicts),
             *heat_section(here),
-            _power(here, verdicts),
-            _rules(rules),
+            power_section(evidence.name, verdicts),
+            rules_section(rules),
         ),
         fields=FIELDS,
         records=[_record(j) for j in verdicts.judged],
@@ -93,7 +94,7 @@ def _quotes(evidence: Evidence, verdicts: Verdicts, scale: str | None) -> tuple[
         f"Of {counted(named, 'change')} compared with {options.baseline} by {evidence.metric}{where}, {_group(better)} "
         f"came out as better and {_group(worse)} as worse; {_error_words(evidence, verdicts.family)}."
     )
-    return first, _rule_words(evidence, verdicts), _limit_words(verdicts)
+    return first, _rule_words(evidence, verdicts), limit_words(verdicts)
 
 
 def _group(arms: Sequence[str]) -> str:
@@ -130,25 +131,6 @@ def _rule_words(evidence: Evidence, verdicts: Verdicts) -> str:
         text += f"; {listed(by_plain)} {'does' if len(by_plain) == 1 else 'do'} only if arms without a known sd are no "
         text += "noisier than the baseline"
     return f"{text}."
-
-
-def _limit_words(verdicts: Verdicts) -> str:
-    if not verdicts.seen:
-        return "The noise of one run is not known, so nothing can be said about effects that were not found."
-    fewest = verdicts.seen[0]
-    return (
-        f"Undecided is not equal: with {counted(fewest.n, 'run')} an arm against {fewest.n_baseline} of the baseline, "
-        f"{_needed(fewest)}, and nothing here speaks of other scales or recipes."
-    )
-
-
-def _needed(seen: Seen) -> str:
-    if seen.effect is None:
-        return f"nothing is decided: {counted(seen.n_baseline, 'run')} cannot show the baseline's noise"
-    text = f"an effect had to be about {plain(seen.effect)} to be found with 80 % power"
-    if seen.effect > 1.05 * seen.plain_effect:
-        text += f" ({plain(seen.plain_effect)} by a t test that takes all arms for equally noisy)"
-    return text
 
 
 def _forest(evidence: Evidence, verdicts: Verdicts) -> Section:
@@ -277,45 +259,6 @@ def _pooled_entry(j: Judged, alpha: float) -> Entry:
     if v is None or v.p_adjusted is None or v.df is None:
         return Entry("none", kind="empty")
     return Entry(p_words(v.p_adjusted), f"df {v.df:.3g}", kind="decided" if v.p_adjusted < alpha else "undecided")
-
-
-def _power(evidence: Evidence, verdicts: Verdicts) -> Section:
-    if verdicts.sigma is None or not verdicts.seen:
-        return Section("What could have been seen", words=("The noise of one run is not known: no seed was repeated.",))
-    none, sigma = Entry("decides nothing", kind="empty"), verdicts.sigma
-    rows = tuple(
-        (
-            f"{s.n} v {s.n_baseline}",
-            none if s.effect is None else plain(s.effect),
-            none if s.effect is None else f"{s.effect / sigma:.1f}",
-            none if s.margin is None else plain(s.margin),
-            Entry(plain(s.plain_effect), f"df {s.df:.3g}", kind="muted"),
-        )
-        for s in verdicts.seen
-    )
-    head = ("runs", "smallest effect", "in sd of one run", "provable margin", "by a plain t")
-    return Section(
-        "What could have been seen",
-        f"sd of one run {plain(verdicts.sigma)}, {verdicts.df:.3g} degrees of freedom",
-        words=(
-            f"Smallest true difference found with 80 % power, corrected over the family, by {verdicts.rule}; and the "
-            "smallest margin within which an equal arm would be proven equivalent with 80 % power. "
-            "By a plain t: with that sd for all arms and Bonferroni, which decides nothing here.",
-        ),
-        parts=(Table(head, rows, "lrrrr", f"{evidence.name}: what the design can see", name="detectable"),),
-    )
-
-
-def _rules(rules: Sequence[Rule]) -> Section:
-    kinds = {MET: "good", MISSED: "bad", PARTLY: "bad"}
-    rows = tuple((r.code, r.asks, Entry(r.answer, kind=kinds.get(r.answer, "muted")), r.why) for r in rules)
-    met = sum(r.answer == MET for r in rules)
-    return Section(
-        "Twelve rules, and what was really done",
-        f"{met} of {len(rules)} met",
-        parts=(Table(("", "rule", "", "evidence"), rows, "llll", "Rules R1 to R12", name="checklist"),),
-        notes=("R1 to R4: Narang et al. 2021; R5 to R7: arXiv 2605.20798; R8 to R12: ours.",),
-    )
 
 
 def _record(j: Judged) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sweeps.analysis.default_power import Plan, detectable_by_default
 from sweeps.analysis.direction import reads_as_loss
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
 from sweeps.analysis.power import detectable
 from sweeps.analysis.results import Result
+from sweeps.analysis.sigma import FEWEST_BASELINE
 
 State = Literal["met", "lacking", "unknown"]
 
@@ -110,8 +112,12 @@ def _declared(options: Options, arms: int, seeds: dict[str, int], base: int) -> 
     words = f"{options.correction} over {_count(arms, 'arm')} at {options.alpha:g}"
     fewest = min((n for a, n in seeds.items() if a != options.baseline), default=0)
     df = sum(n - 1 for n in seeds.values() if n > 1)
-    if fewest and base and df and arms:
+    effect = None
+    if fewest and arms and options.sigma == "auto" and base >= FEWEST_BASELINE:
+        effect = detectable_by_default(Plan(fewest, base, arms, options.alpha, correction=options.correction))
+    elif fewest and base and df and arms and options.sigma != "auto":
         effect = detectable(1.0, fewest, base, df, options.alpha / arms)
+    if effect is not None:
         words += f"; effects below {effect:.1f} seed sd are missed by one in five or more"
     return words
 

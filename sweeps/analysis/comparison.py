@@ -70,11 +70,12 @@ def compare(results: Sequence[Result], options: Options) -> Comparison:
         raise AnalysisError(f"there is no arm besides the baseline {options.baseline!r}: nothing to compare")
     check_names(clean)
     level, measured, floors = options.level, [], []
-    for group in _groups(clean):
+    groups = _groups(clean)
+    for group in groups:
         arms = sorted({r.arm for r in group.results} - {options.baseline})
         measured.append([_measure(name, group, options, level) for name in arms])
         if options.baseline in group.arms:
-            floors.append(noise_floor(group.task, group.scale, options.baseline, group.arms, max(1, len(arms)), level))
+            floors.append(noise_floor(group.task, group.scale, group.arms, options, max(1, len(arms)), len(groups)))
     verdicts = sorted(correct(measured, options, level), key=_order)
     missing = without_value(r for r in clean if is_planned(r) and not is_final(r))
     unfinished = f"runs without a value: {missing}" if missing and options.look is None else None

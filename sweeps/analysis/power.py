@@ -90,29 +90,6 @@ def runs_to_decide(
     return None
 
 
-def power_line(n_seeds: int, arms: int, sigma: float | None = None, alpha: float = 0.05) -> str:
-    """The line a plan prints before a GPU-hour is spent.
-
-    Args:
-        n_seeds: seeds per arm, the baseline included.
-        arms: arms compared with the baseline, without it.
-        sigma: noise floor in the metric's unit, from a finished sweep; without it the effect is in sigmas.
-        alpha: family-wise level, over ``arms`` tests by Bonferroni.
-    """
-    if arms < 1:
-        return "power: no arm to compare with the baseline"
-    if n_seeds < 2:
-        return "power: 1 seed an arm has no noise floor of its own; no effect can be decided (plan 3 or more seeds)"
-    effect = detectable(1.0, n_seeds, n_seeds, (arms + 1) * (n_seeds - 1), alpha / arms)
-    size = f"{effect:.1f} seed sd (the noise floor is not known yet)"
-    if sigma is not None:
-        size = f"{effect * sigma:.3g} (noise floor {sigma:.3g})"
-    return (
-        f"power: {n_seeds} seeds x {arms} arm{'s' if arms > 1 else ''} against the baseline see effects from {size} "
-        f"with 80 % power, family-wise {alpha:g}, sigma pooled"
-    )
-
-
 def _power(noncentrality: float, df: float, alpha: float, points: int = 2000) -> float:
     scales, weights = student.chi_nodes(df, points)
     cut = student.critical(alpha / 2, df) * scales

@@ -25,36 +25,34 @@ def answer(*arguments: str) -> dict[str, Any]:
 
 
 def test_what_three_seeds_of_twenty_arms_detect() -> None:
-    found = answer("--seeds", "3", "--arms", "19", "--sigma", "0.00208")
-    assert found["detectable"] == pytest.approx(0.00693, abs=5e-6)
-    assert found["df"] == 40
-    text = run("--seeds", "3", "--arms", "19", "--sigma", "0.00208")
-    assert "3 seeds an arm against 3 of the baseline see effects from 0.00693 with 80% power" in text
+    plan = ["--seeds", "3", "--arms", "19", "--sigma", "0.00208"]
+    assert answer(*plan)["detectable"] == pytest.approx(0.0126, abs=5e-5)
+    text = run(*plan)
+    assert "3 seeds an arm against 3 of the baseline see effects from 0.0126 with 80% power" in text
+    assert "(the default rule, Dunnett)" in text
     assert "equality can be shown within" in text
-
-
-def test_the_default_rule_sees_less_at_few_seeds() -> None:
-    assert "has about half of the power at 3 seeds" in run("--seeds", "3", "--arms", "19")
-    for enough in (["--seeds", "6"], ["--seeds", "3", "--own"]):
-        assert "half of the power" not in run(*enough, "--arms", "19")
+    assert answer(*plan, "--pooled")["detectable"] == pytest.approx(0.00693, abs=5e-6)  # audits.md 3.4
+    assert answer(*plan, "--own")["detectable"] == pytest.approx(0.01415, abs=5e-6)
+    assert "compare --sigma pooled; its default rule decides by the larger noise" in run(*plan, "--pooled")
 
 
 def test_seeds_for_an_effect() -> None:
-    found = answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208", "--own")
+    plan = ["--effect", "0.0093", "--arms", "19", "--sigma", "0.00208"]
+    found = answer(*plan, "--own")
     assert (found["seeds"], found["runs"]) == (4, 80)
-    assert answer("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208")["seeds"] == 2
-    text = run("--effect", "0.0093", "--arms", "19", "--sigma", "0.00208")
-    assert "2 seeds an arm (40 runs)" in text
-    assert "decides nothing below 3 baseline seeds" in text
+    assert answer(*plan, "--pooled")["seeds"] == 2
+    assert answer(*plan)["seeds"] == 4
+    assert "4 seeds an arm (80 runs) see an effect of 0.0093 with 80% power, alpha 0.05 over 19 arms" in run(*plan)
 
 
 def test_single_runs_lean_on_the_baseline() -> None:
-    found = answer("--seeds", "1", "--baseline-seeds", "3", "--sigma", "0.00208")
-    assert (found["df"], found["detectable"]) == (2, pytest.approx(0.01358, abs=5e-6))
+    plan = ["--seeds", "1", "--baseline-seeds", "3", "--sigma", "0.00208"]
+    assert answer(*plan, "--pooled")["detectable"] == pytest.approx(0.01358, abs=5e-6)  # audits.md 3.4
+    assert answer(*plan)["detectable"] > 2 * 0.01358  # a single run may be three times as noisy
 
 
 def test_without_a_noise_floor_effects_are_in_seed_sds() -> None:
-    assert "effects from 3.07 seed sd" in run("--seeds", "3")
+    assert "effects from 3.9 seed sd" in run("--seeds", "3")
 
 
 def test_the_noise_floor_of_finished_results(tmp_path: Path) -> None:
@@ -77,7 +75,9 @@ def test_the_noise_floor_of_finished_results(tmp_path: Path) -> None:
         (["--effect", "1", "--seeds", "3"], "one of them"),
         (["--effect", "1", "--sigma", "1", "--from", "x.csv"], "two noise floors"),
         (["--effect", "1", "--sigma", "-1"], "sigma is -1.0"),
-        (["--seeds", "1"], "no degree of freedom"),
+        (["--seeds", "1"], "decides nothing with 1 baseline seeds"),
+        (["--seeds", "1", "--pooled"], "no degree of freedom"),
+        (["--seeds", "3", "--own", "--pooled"], "not both"),
         (["--effect", "0"], "an effect of 0"),
     ],
 )

@@ -5,9 +5,18 @@ import math
 import pytest
 from scipy import stats
 
+from sweeps.analysis.default_power import (
+    Plan,
+    detectable_by_default,
+    provable_by_default,
+    seeds_by_default,
+    thresholds,
+)
 from sweeps.analysis.equivalence import power_at_zero, provable_margin, tost_p
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.power import detectable, power, power_line, seeds_for
+from sweeps.analysis.options import Options
+from sweeps.analysis.power import detectable, power, seeds_for
+from sweeps.analysis.power_line import power_line
 
 SIGMA = 0.00208
 STRICT = 0.05 / 19
@@ -87,14 +96,52 @@ def test_equivalence_is_the_90_percent_interval_inside_the_margin():
 @pytest.mark.parametrize(
     ("seeds", "arms", "sigma", "words"),
     [
-        (3, 19, 0.00208, "3 seeds x 19 arms against the baseline see effects from 0.00693 (noise floor 0.00208)"),
-        (3, 1, None, "3 seeds x 1 arm against the baseline see effects from 3.1 seed sd"),
+        (3, 19, 0.00208, "3 seeds x 19 arms against the baseline see effects from 0.0126 (noise floor 0.00208)"),
+        (3, 19, 0.00208, "by the default rule; where all spreads are equal, sigma pooled would see 0.00693"),
+        (3, 1, None, "3 seeds x 1 arm against the baseline see effects from 3.9 seed sd"),
+        (2, 4, None, "nothing is decided below 3 baseline seeds"),
         (1, 4, 0.1, "1 seed an arm has no noise floor"),
         (5, 0, None, "no arm to compare"),
     ],
 )
 def test_the_line_of_a_plan(seeds, arms, sigma, words):
     assert words in power_line(seeds, arms, sigma)
+
+
+def test_the_line_is_of_the_rule_that_decides():
+    pooled = power_line(3, 19, 0.00208, Options("b", sigma="pooled", correction="holm"))
+    assert "see effects from 0.00693 (noise floor 0.00208) with 80 % power, family-wise 0.05, sigma pooled" in pooled
+    assert "seed sd" not in pooled
+    assert "0.0142" in power_line(3, 19, 0.00208, Options("b", sigma="own"))  # audits.md 3.4: own df, .05/19
+    matrix = power_line(6, 8, columns=8, matrix=True, searched=True)
+    assert "family-wise 0.05 over 8 columns, by the matrix and its guard" in matrix
+    assert "how far searches lie apart comes on top" in matrix
+
+
+@pytest.mark.parametrize(
+    ("plan", "effect", "simulated"), [((3, 3, 19), 4.0, 0.48), ((6, 6, 19), 4.0, 0.99), ((1, 3, 19), 20.0, 0.29)]
+)
+def test_power_of_the_default_rule_is_what_the_simulation_finds(plan, effect, simulated):
+    """docs/statistics.md, `auto, dunnett`, equal normal noise: 2,000 tables, a standard error of 0.011."""
+    assert thresholds(Plan(*plan)).power(effect) == pytest.approx(simulated, abs=0.025)
+    assert thresholds(Plan(*plan)).power(0.0) * 19 < 0.05
+
+
+def test_the_default_rule_needs_more_than_a_pooled_sigma():
+    found = detectable_by_default(Plan(3, 3, 19), SIGMA)
+    assert thresholds(Plan(3, 3, 19)).power(found / SIGMA) == pytest.approx(0.8)
+    assert found > detectable(SIGMA, 3, 3, 40, STRICT)
+    assert seeds_by_default(1.001 * found / SIGMA, 1.0, 19) == 3
+    assert seeds_by_default(1.0, 1.0, 1) >= seeds_for(1.0, 1.0)
+    margin = provable_by_default(Plan(3, 3, 19), SIGMA)
+    assert thresholds(Plan(3, 3, 19)).power_at_zero(margin / SIGMA) == pytest.approx(0.8)
+    single = detectable_by_default(Plan(1, 3, 19))
+    assert single > detectable_by_default(Plan(3, 3, 19, seen=False)) > detectable_by_default(Plan(3, 3, 19))
+    assert single > detectable_by_default(Plan(1, 3, 19, others_df=36))
+    with pytest.raises(AnalysisError, match="decides nothing with 2 baseline seeds"):
+        thresholds(Plan(3, 2, 4))
+    with pytest.raises(AnalysisError, match="more than 1000 seeds"):
+        seeds_by_default(1e-4, 1.0, 19)
 
 
 @pytest.mark.parametrize(
