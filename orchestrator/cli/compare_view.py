@@ -225,7 +225,7 @@ def _floor(floor: Floor, groups: str) -> str:
     if floor.search_sd is not None:
         text += f", between searches {floor.search_sd:.3g}"
     if floor.detectable is not None:
-        text += f"; with sigma pooled, effects from {floor.detectable:.3g} are seen with 80 % power"
+        text += f"; effects from {floor.detectable:.3g} are seen with 80 % power {floor.detectable_by}"
     return text
 
 
