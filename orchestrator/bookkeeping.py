@@ -38,6 +38,7 @@ class Ledger:
         self._index = index
         self._costs: dict[str, dict[str, float]] = {}
         self._totals: dict[str, dict[str, float]] = {}
+        self._units: dict[str, str] = {}
         self._batches: set[str] = set()
 
     def restore(self, board: Board, wishes: Wishes, policy: Policy) -> list[str]:
@@ -78,6 +79,7 @@ class Ledger:
             self._index.store(forget=gone)
         board.load(settled, histories)
         for sweep, packs in desired.packs_of.items():
+            self._units[sweep] = unit_of(desired.packs[pack].resources for pack in packs)
             total = self._totals[sweep] = defaultdict(float)
             for pack in packs:
                 for name, seconds in self._costs.get(pack, {}).items():
@@ -115,7 +117,7 @@ class Ledger:
                 "digest": board.desired.digests[sweep],
                 "counts": {str(state): n for state, n in board.counts[sweep].items() if n},
                 "cost": {name: s for name, s in self._totals.get(sweep, {}).items() if s > LEAST_S},
-                "unit": unit_of(board.desired.packs[pack].resources for pack in board.desired.packs_of[sweep]),
+                "unit": self._units[sweep],
                 "waiting": outlook.waiting.get(sweep, {}),
                 "queued": outlook.queued.get(sweep, {}),
                 "trouble": outlook.trouble,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import orjson
 import pytest
 
 from cluster.fake_backend import FakeBackend
@@ -265,4 +266,5 @@ def test_verdicts_survive_the_round_trip(
     finish(loop, fake)
     stored = dict(Index(workspace.index, write=False, identity=workspace_id(workspace)).settled())
     for pack, verdict in loop.board.verdicts.items():
-        assert verdicts_from(stored[pack]["verdicts"]) == verdict.runs == verdicts_from(verdicts_to(verdict.runs))
+        again = orjson.loads(orjson.dumps(verdicts_to(verdict.runs)))
+        assert verdicts_from(stored[pack]["verdicts"]) == verdict.runs == verdicts_from(again)
