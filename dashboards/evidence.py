@@ -74,6 +74,7 @@ class Evidence:
         classes: arm -> class of the change.
         losses: held-out loss by arm and scale; ``early`` the same over the first ``early_positions`` positions.
         chance: by task.
+        heads: task -> its name for people, where it is a level of another factor (``lr 0.003``).
         traces: gradient norms, by arm.
         ranks: published rank by arm and scale.
         nan_steps: step of the first non-finite value by arm and scale.
@@ -94,6 +95,7 @@ class Evidence:
     early: Mapping[Key, Loss] = field(default_factory=dict)
     early_positions: str = "128"
     chance: Mapping[str, float] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
     traces: tuple[Trace, ...] = ()
     ranks: Mapping[Key, int] = field(default_factory=dict)
     nan_steps: Mapping[Key, int] = field(default_factory=dict)

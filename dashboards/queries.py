@@ -21,7 +21,7 @@ from sweeps.analysis.looks import planned_look
 from sweeps.analysis.matrix import Cell, Column, Matrix
 from sweeps.analysis.results import NOT_PLANNED, Result, is_planned
 from sweeps.analysis.transfer import POINTS, transfer_matrix
-from sweeps.layout import Layout, column_label, column_name, find_layout
+from sweeps.layout import Layout, column_labels, column_name, find_layout
 from sweeps.scores import measured, results_of
 from sweeps.tables import Columns, read_runs
 
@@ -173,7 +173,7 @@ def compare(root: Path, sweep: str, runs: Columns | None = None, **asked: Any) -
             planned = Counter((r.arm, r.task) for r in found if is_planned(r))
             slices.append(Slice(slice_name(name, where), name, where, matrix, unit, planned, primary, minimise))
     slices.sort(key=lambda s: not s.primary)
-    heads = {} if transfer else {column_name(layout, c["labels"]): column_label(layout, c["labels"]) for c in cells}
+    heads = {} if transfer else column_labels(layout, cells)
     columns = [ColumnInfo(n, levels[n], slices[0].matrix.column(n), heads.get(n, n)) for n in names]
     return Comparison(
         layout, block, tuple(exploratory), tuple(notes), tuple(slices), tuple(columns), tuple(rows), tuple(controls),

@@ -21,7 +21,7 @@ from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.looks import planned_look
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
-from sweeps.layout import Layout, find_layout, in_slice, row_name, text
+from sweeps.layout import Layout, column_labels, find_layout, in_slice, row_name, text
 from sweeps.scores import measured, results_of
 from sweeps.tables import SUMMARY, Columns, read_curves
 
@@ -70,6 +70,7 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         early=_losses(runs, [early] if early else [], layout, scale, levels),
         early_positions=early.rpartition("_")[2] if early else "128",
         chance={task: level for task, level in chance.items() if level is not None},
+        heads=column_labels(layout, cells),
         traces=_traces(root, sweep, runs, layout, scale),
         settings=_settings(cells),
         nan_steps=_nan_steps(runs, layout, scale),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,11 @@ def column_name(layout: Layout, labels: Mapping[str, Any]) -> str:
     """The column a cell with these labels belongs to."""
     parts = [text(labels[name]) for name in layout.columns if labels.get(name) is not None]
     return ", ".join(parts) or "all"
+
+
+def column_labels(layout: Layout, cells: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Column -> its name for people, from the labels of the plan's cells."""
+    return {column_name(layout, cell["labels"]): column_label(layout, cell["labels"]) for cell in cells}
 
 
 def column_label(layout: Layout, labels: Mapping[str, Any]) -> str:

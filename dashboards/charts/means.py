@@ -19,13 +19,14 @@ def means_figure(
     columns: Sequence[str],
     chance: Mapping[str, float | None],
     share: bool,
+    heads: Mapping[str, str],
 ) -> Figure:
     """Arms along the axis (by their value, where they are numbers), one panel a column."""
     with matplotlib.rc_context(STYLE):
         figure, panels = grid(len(columns))
         places, logarithmic = _places(arms)
         for column, ax in zip(columns, panels, strict=True):
-            ax.set_title(column)
+            ax.set_title(heads.get(column, column))
             shown = [(m, m.value) for m in means if m.task == column and m.value is not None]
             for m, value in shown:
                 x = places[m.arm]

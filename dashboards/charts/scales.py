@@ -127,6 +127,7 @@ def norms_figure(lines: Sequence[NormLine]) -> Figure:
             for step, word in line.marks:
                 axes.axvline(step, color=colours.WORSE, linewidth=0.8, linestyle="--" if "warn" in word else "-")
                 axes.text(step, 0.97, f" {word} ", transform=axes.get_xaxis_transform(), rotation=90, va="top",
-                          ha="right", fontsize=6.6, color=colours.WORSE)  # fmt: skip
+                          ha="right", fontsize=6.6, color=colours.WORSE,
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.85})  # fmt: skip
         figure.subplots_adjust(0.06 if across > 1 else 0.09, 0.12, 0.98, 0.9, 0.16, 0.42)
         return figure

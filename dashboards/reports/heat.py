@@ -35,7 +35,7 @@ def heat_section(evidence: Evidence) -> list[Section]:
             f"{decided} of {len(found.verdicts)} cells decided; one family of {len(found.verdicts)}",
             words=(f"Difference from {options.baseline} with its p corrected over all cells; bold cells are decided.",),
             parts=(
-                Table(("", *evidence.tasks), rows, "l" + "c" * len(evidence.tasks),
+                Table(("", *(evidence.heads.get(t, t) for t in evidence.tasks)), rows, "l" + "c" * len(evidence.tasks),
                       f"{evidence.name}: {evidence.metric} by task", "matrix", "tasks"),
             ),
         )

@@ -17,7 +17,7 @@ from dashboards.words import percent
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.means import Mean, mean_of
 from sweeps.analysis.results import Result, at_chance, checked
-from sweeps.layout import Layout, find_layout
+from sweeps.layout import Layout, column_labels, find_layout
 from sweeps.scores import measured, results_of
 from sweeps.tables import Columns
 
@@ -25,7 +25,7 @@ FIELDS: dict[str, type] = {
     "metric": str, "arm": str, "column": str, "mean": float, "low": float, "high": float, "sd": float, "n": int,
     "searches": int, "diverged": int, "reason": str,
 }  # fmt: skip
-KEY = "dot: mean over seeds · bar: its interval (cut at 0 and 1 where values are shares) · dotted: chance"
+KEY = "dot: mean over seeds · bar: its interval (cut, as in the table, where a share ends) · dotted: chance"
 ALL_RUNS = "all runs"
 
 
@@ -44,6 +44,7 @@ def means_sheet(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any])
     if not results:
         raise AnalysisError(f"the sweep {sweep!r} has no run to show")
     columns = column_order(cells, layout, results)
+    heads = column_labels(layout, cells)
     chance = {c: column_levels(column_config(cells, layout, c), block, c).chance for c in columns}
     arms = list(dict.fromkeys(r.arm for r in results))
     tables = {name: _means(found[name], arms, columns, chance, alpha) for name in found}
@@ -53,7 +54,7 @@ def means_sheet(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any])
     where = ", ".join(f"{name} {level}" for name, level in layout.where.items())
     sections = [
         Section(
-            f"{layout.arm} by column" if layout.arm else "The runs",
+            f"{layout.arm} by {' and '.join(layout.columns) or 'column'}" if layout.arm else "The runs",
             slice_name(metric, layout.where),
             words=(
                 f"Each entry is a mean over seeds with its {1 - alpha:.0%} Student t interval, "
@@ -63,14 +64,14 @@ def means_sheet(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any])
                 *((f"Fixed for this table: {where}.",) if where else ()),
             ),
             parts=(
-                _table(tables[main], arms, columns, share, f"{metric} of {sweep}", layout.arm),
-                Picture("means", lambda: means_figure(tables[main], arms, columns, chance, share),
+                _table(tables[main], arms, columns, share, f"{metric} of {sweep}", layout.arm, heads),
+                Picture("means", lambda: means_figure(tables[main], arms, columns, chance, share, heads),
                         "Mean and interval by arm", KEY),
             ),
         ),
         *(
             Section(slice_name(name, layout.where), folded=True,
-                    parts=(replace(_table(tables[name], arms, columns, share, "", layout.arm), name=""),))
+                    parts=(replace(_table(tables[name], arms, columns, share, "", layout.arm, heads), name=""),))
             for name in others
         ),
         *_troubles(counted),
@@ -83,7 +84,7 @@ def means_sheet(root: Path, sweep: str, runs: Columns, block: Mapping[str, Any])
         kicker=str((runs.plan.get("source") or {}).get("file") or ""),
         facts=((str(counted.states["completed"]), f"of {counted.runs} runs completed"), (str(len(arms)), "arms"),
                (str(len(columns)), "columns")),
-        quotes=_quotes(tables[main], arms, columns, metric, sweep, alpha, share),
+        quotes=_quotes(tables[main], arms, columns, metric, sweep, alpha, share, heads),
         banners=(("No verdicts.", "The sweep names no baseline, so nothing is tested. Write "
                   f"`baseline: {{{layout.arm or 'factor'}: level}}` into its `analysis:` block, and the report gives a "
                   "verdict for every arm against that level, corrected for how many there are."),),
@@ -128,12 +129,19 @@ def _means(
 
 
 def _table(
-    means: Sequence[Mean], arms: Sequence[str], columns: Sequence[str], share: bool, caption: str, factor: str
+    means: Sequence[Mean],
+    arms: Sequence[str],
+    columns: Sequence[str],
+    share: bool,
+    caption: str,
+    factor: str,
+    heads: Mapping[str, str],
 ) -> Table:
     by_key = {(m.arm, m.task): m for m in means}
     spans = {c: [m.value for m in means if m.task == c and m.value is not None] for c in columns}
     rows = tuple((Entry(arm), *(_entry(by_key[arm, c], spans[c], share) for c in columns)) for arm in arms)
-    return Table((factor, *columns), rows, "l" + "c" * len(columns), caption, "matrix", "means")
+    named = (factor, *(heads.get(c, c) for c in columns))
+    return Table(named, rows, "l" + "c" * len(columns), caption, "matrix", "means")
 
 
 def _entry(mean: Mean, span: Sequence[float], share: bool) -> Entry:
@@ -145,7 +153,8 @@ def _entry(mean: Mean, span: Sequence[float], share: bool) -> Entry:
     if mean.low is None or mean.high is None:
         below = f"{mean.reason}\n{count}"
     else:
-        below = f"{number(mean.low, share)} to {number(mean.high, share)}\n{count}"
+        ends = (max(0.0, mean.low), min(1.0, mean.high)) if share else (mean.low, mean.high)
+        below = f"{number(ends[0], share)} to {number(ends[1], share)}\n{count}"
         below += f"\n{mean.reason}" if mean.reason else ""
     mark = "†" if mean.diverged else ""
     return Entry(number(mean.value, share) + mark, below, f"background-color:{colours.pale(place)}")
@@ -163,6 +172,7 @@ def _quotes(
     sweep: str,
     alpha: float,
     share: bool,
+    heads: Mapping[str, str],
 ) -> tuple[str, str, str]:
     having = [m for m in means if m.value is not None]
     seeds = sorted({m.n for m in having})
@@ -178,7 +188,8 @@ def _quotes(
     if widest is not None and widest.low is not None and widest.high is not None:
         wide = widest.high - widest.low
         size = percent(wide).replace(" %", " percentage points") if share else f"{wide:.3g}"
-        second += f" The widest {1 - alpha:.0%} interval spans {size} ({widest.arm} on {widest.task})."
+        where = f"{widest.arm} on {heads.get(widest.task, widest.task)}"
+        second += f" The widest {1 - alpha:.0%} interval spans {size} ({where})."
     return first, second, "No arm is called better or worse than another: without a baseline nothing was tested."
 
 
