@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cluster.backend import JobHandle, JobReport
@@ -241,9 +241,9 @@ class AttemptView:
             self.last = max(self.last or beat.time, beat.time)
 
     def to_json(self) -> dict[str, Any]:
-        """For the index. What the scheduler said is not kept: it is asked again."""
-        data = asdict(self)
-        data.pop("report")
+        """For the index, as orjson takes it: records inside stay records, which ``asdict`` would copy one by one. What
+        the scheduler said is not kept: it is asked again."""
+        data = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "report"}
         data["closed"] = None if self.closed is None else self.closed.model_dump(mode="json")
         return data
 
