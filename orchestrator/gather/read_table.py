@@ -111,8 +111,11 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
     """One result a row; a missing value becomes a reason, labels of seeds and searches become numbers.
 
     Raises:
-        AnalysisError: a value that is no number, a row without an arm or a seed, an arm with two configs.
+        AnalysisError: a value that is no number, a row without an arm or a seed, an arm with two configs, a number
+            written in two ways.
     """
+    for role in ("arm", "seed", "task", "scale", "search"):
+        _one_spelling(rows, getattr(columns, role), role)
     seeds = _numbering(rows, columns.seed)
     searches = _numbering(rows, columns.search)
     counts: dict[tuple, int] = {}
@@ -255,12 +258,30 @@ def _optional(row: Row, column: str | None) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def _one_spelling(rows: Sequence[Row], column: str | None, role: str) -> None:
+    """Refuse a column that writes one number in two ways, such as ``1`` and ``1.0``: it would count as two."""
+    seen: dict[float, str] = {}
+    labels = dict.fromkeys(_optional(row, column) for row in rows) if column not in (None, NUMBERED) else ()
+    for label in labels:
+        try:
+            number = float(label or "nan")
+        except ValueError:
+            continue
+        if not math.isnan(number) and seen.setdefault(number, label or "") != label:
+            raise AnalysisError(
+                f"column {column!r} writes one {role} as {seen[number]!r} and as {label!r}; write it one way"
+            )
+
+
 def _numbering(rows: Sequence[Row], column: str | None) -> dict[str, int]:
     """Label -> number: whole numbers stand for themselves, other labels are numbered in sorted order."""
     if column is None or column == NUMBERED:
         return {}
     labels = sorted({label for row in rows if (label := _optional(row, column)) is not None})
     try:
-        return {label: int(label) for label in labels}
+        numbers = {label: float(label) for label in labels}
     except ValueError:
-        return {label: number for number, label in enumerate(labels)}
+        numbers = {}
+    if numbers and all(number.is_integer() for number in numbers.values()):
+        return {label: int(number) for label, number in numbers.items()}
+    return {label: number for number, label in enumerate(labels)}

@@ -190,8 +190,7 @@ def _remarks(name: str, group: _Group, lost: Sequence[Result], options: Options)
     """What happened to an arm's runs that its number does not show."""
     remarks = []
     if lost:
-        counted = "at chance" if group.task in options.chance else "with the value the table gives them"
-        remarks.append(f"{_lost(lost, len(group.of(name)))}, counted {counted}")
+        remarks.append(f"{_lost(lost, len(group.of(name)))}, counted at chance")
     for who, of in ((name, ""), (options.baseline, " of the baseline")):
         if seeds := absent_seeds(who, options.baseline, group.results):
             remarks.append(f"no row{of} for seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")

@@ -95,14 +95,18 @@ def by_search(found: Iterable[Result]) -> dict[int | None, dict[int, float]]:
 
 
 def at_chance(result: Result, chance: float | None) -> Result:
-    """A diverged run counts at chance; where chance is not known its own value stands, or a reason does."""
+    """A diverged run counts at chance; where chance is not known it has a reason and no value.
+
+    What it scored before it fell is not what a run that came to its end scored.
+    """
     if not result.diverged:
         return result
     if chance is not None:
         return replace(result, value=chance)
-    if result.value is None:
-        return replace(result, reason=f"{result.reason or 'diverged'} (no chance level to count it at)")
-    return result
+    why = result.reason or "diverged"
+    if result.value is not None:
+        why += f", at {result.value:.4g} when it fell"
+    return replace(result, value=None, reason=f"{why} (no chance level to count it at)")
 
 
 def is_planned(result: Result) -> bool:

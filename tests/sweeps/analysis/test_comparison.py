@@ -261,9 +261,13 @@ def test_a_family_beyond_the_table_counts_in_every_group():
     assert large.family_high > small.family_high
 
 
-def test_a_diverged_run_with_a_value_is_not_said_to_count_at_chance():
+def test_what_a_diverged_run_scored_before_it_fell_does_not_stand_as_its_end():
     half = [*runs("half", (0.49, 0.48)), replace(runs("half", (0.3,))[0], seed=2, diverged=True)]
-    assert "counted with the value the table gives them" in verdict([*FIXTURE, *half], "half").words
+    found = verdict([*FIXTURE, *half], "half")
+    assert (found.verdict, found.mean) == ("diverged", pytest.approx(0.485))
+    assert "at 0.3 when it fell (no chance level to count it at)" in (found.reason or "")
+    counted = verdict([*FIXTURE, *half], "half", chance={"climb": 0.31})
+    assert "counted at chance" in counted.words
     assert "counted at chance" in verdict([*FIXTURE, *half], "half", chance={"climb": 0.25}).words
 
 
