@@ -126,6 +126,8 @@ class JobReport:
         exit_code, signal: of the command, where known.
         reason: the scheduler's reason in words ("why is it waiting", "who cancelled it").
         details: anything else worth showing, as flat JSON values (node, restarts, elapsed seconds, ...).
+        missing_s: with UNKNOWN: the scheduler has answered and knows no such job, which must be heard for so many
+            seconds, and twice, before it means GONE. A backend counts for as long as it lives, the loop across loops.
     """
 
     state: JobState
@@ -135,6 +137,7 @@ class JobReport:
     signal: int | None = None
     reason: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    missing_s: float | None = None
 
 
 @runtime_checkable

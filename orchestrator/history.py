@@ -104,6 +104,8 @@ class AttemptView:
     """... when we first saw that it was closed, on our own clock."""
     gone: float | None = None
     """Since when the scheduler says without a break that the job does not exist or is over, on our own clock."""
+    missing: float | None = None
+    """Since when the scheduler, whenever it answered, knew nothing of the job, on our own clock."""
     absent: float | None = None
     """When the scheduler last said that it has no job of this name, on our own clock."""
     stopping: float | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from cluster.backend import Backend, JobHandle, JobState, TemporaryError
+from cluster.backend import Backend, JobHandle, JobReport, JobState, TemporaryError
 from cluster.batch_file import ANSWER_FILE, BATCH_FILE
 from jobs.durable import decide_file, read_json
 from jobs.workspace import Workspace
@@ -56,6 +56,7 @@ class Observer:
         self._board = board
         self._wishes = wishes
         self._clock = clock
+        self._born = clock()
         self._known = set(known)
         self._foreign: set[str] = set()
         """Submissions that hold packs of sweeps that are not ours to watch."""
@@ -226,14 +227,16 @@ class Observer:
         if not asked:
             return
         now = self._clock()
-        for handle, report in self._backend.poll(list(asked)).items():
-            over = report.state in (JobState.ENDED, JobState.GONE)
-            for _, view in asked[handle]:
-                view.report = report
+        for handle, heard in self._backend.poll(list(asked)).items():
+            for pack, view in asked[handle]:
+                view.report = report = self._heard(pack, view, heard, now)
                 node = str(report.details.get("node", ""))
                 if node and view.live and not set(node) & set("[,"):  # of several nodes nobody says which it was
                     view.placed = node
-                view.gone = (view.gone if view.gone is not None else now) if over else None
+                over = report.state in (JobState.ENDED, JobState.GONE)
+                if over != (view.gone is not None):
+                    view.gone = now if over else None
+                    self._board.dirty.add(pack)  # the next loop must know
         # The last words of a job that ended between our look at its files and the scheduler's answer.
         for pack, view in [pair for pairs in asked.values() for pair in pairs]:
             if view.gone != now:
@@ -245,3 +248,18 @@ class Observer:
                 if not view.live:
                     self._board.take_up(pack, now)
                 self._board.touch(pack)
+
+    def _heard(self, pack: str, view: AttemptView, report: JobReport, now: float) -> JobReport:
+        """The scheduler's word; a job that it has missed for long enough is gone, however many loops have asked it.
+
+        A loop that is killed, or lives for one pass, does not hear often enough by itself what has to be heard for a
+        while and more than once (``JobReport.missing_s``)."""
+        missed = report.state is JobState.UNKNOWN and report.missing_s is not None
+        if missed != (view.missing is not None) and (missed or report.state is not JobState.UNKNOWN):
+            view.missing = now if missed else None
+            self._board.dirty.add(pack)
+        if not missed or view.missing is None or view.missing >= self._born:  # then the backend counts by itself
+            return report
+        if now - view.missing < (report.missing_s or 0.0):
+            return report
+        return replace(report, state=JobState.GONE, word="absent")

@@ -255,8 +255,8 @@ class Watcher:
             track.report = marked  # two sources: the queue, and the end marker that our shim left
         elif track.misses >= 2 and now - track.missing >= (patience_s or self._gone_after):
             track.report = JobReport(JobState.GONE, "absent", reason=why)
-        elif track.report.state is not JobState.ENDED:
-            self._unknown(handle, why)
+        else:
+            self._unknown(handle, why, patience_s or self._gone_after)
 
     def _by_record(self, handle: JobHandle, report: JobReport) -> JobReport:
         """A report with the exit code that the shim left, where the scheduler did not tell it (yet)."""
@@ -265,10 +265,10 @@ class Watcher:
         cause = "signal" if record["signal"] is not None else "exit"
         return replace(report, cause=cause, exit_code=record["code"], signal=record["signal"])
 
-    def _unknown(self, handle: JobHandle, why: str) -> None:
+    def _unknown(self, handle: JobHandle, why: str, missing_s: float | None = None) -> None:
         track = self._tracks[handle]
         if track.report.state is not JobState.ENDED:
-            track.report = JobReport(JobState.UNKNOWN, track.word, reason=why)
+            track.report = JobReport(JobState.UNKNOWN, track.word, reason=why, missing_s=missing_s)
 
     def _told(self, track: Track) -> JobReport:
         """The report with the age of what it rests on: "RUNNING, last seen 14 min ago"."""

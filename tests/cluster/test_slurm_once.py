@@ -1,0 +1,47 @@
+"""Loops that live for one pass (`watch --once` from cron, or a loop that is killed again and again): what must be heard
+for a while, and more than once, is heard by many of them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cluster.fake_slurm.control import FakeSlurm
+from cluster.slurm.commands import Commands
+from cluster.submitit_backend import SlurmBackend
+from orchestrator.loop import Loop
+
+
+def once(sweep: Any, policy: Any) -> Any:
+    """One pass of a loop of its own, with the index that the last one left."""
+    commands = Commands(looks_per_minute=6000, orders_per_minute=6000)
+    backend = SlurmBackend(
+        sweep.profile, submissions=sweep.workspace.submissions, commands=commands, gone_after_s=1.0, runaway_after_s=2.0
+    )
+    loop = Loop(sweep.workspace, backend, policy, ["proof"], code="", settings=dict(sweep.settings))
+    try:
+        return loop.tick()
+    finally:
+        loop.close()
+
+
+def test_a_job_that_the_controller_forgot_is_given_up_by_loops_of_one_pass(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    policy = replace(proof.FAST, lost_after_s=1.0)
+    slurm.switch(execute=False)
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=3, step_seconds=0.0)
+    once(sweep, policy)
+    slurm.crash_controller()
+    slurm.switch(execute=True)
+    end = time.monotonic() + 60
+    while not once(sweep, policy).done:
+        assert time.monotonic() < end, sweep.story()
+        time.sleep(0.3)
+        slurm.advance(1.0)
+    sweep.check()
+    assert len(sweep.attempts()) == 2
