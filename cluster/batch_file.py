@@ -39,6 +39,7 @@ def batch_payload(batch: str, requests: Sequence[LaunchRequest], claims: Sequenc
                 "claim": claim,
                 "cpus": request.resources.cpus,
                 "gpus": request.resources.gpus,
+                **({"memory_mb": mb} if (mb := request.resources.memory_mb) else {}),
                 **({"ranks": request.resources.ranks} if request.resources.ranks > 1 else {}),
             }
             for index, (request, claim) in enumerate(zip(requests, claims, strict=True))

@@ -9,8 +9,8 @@
       requests/<time>-<uuid>.json       what a person asked for: cancel, retry
       submissions/<batch id>/           batch.json, answer.json: one hand-over to a scheduler
       packs/<p12>/<pack id>/a<k>/       one attempt: launch.json claimed.json facts.jsonl metrics.jsonl heartbeat.json
-                                        exit.json closed.json log.txt products/; of several processes rendezvous.json,
-                                        and log.txt.rank1, heartbeat.json.rank1, exit.json.rank1, ...
+                                        exit.json stop.json closed.json log.txt products/; of several processes
+                                        rendezvous.json, and log.txt.rank1, heartbeat.json.rank1, exit.json.rank1, ...
       packs/<p12>/<pack id>/checkpoints/step-<n>/   files, manifest.json last
       code/<tree hash>/                 the code the nodes run
       rates/<pilot>-<digest>.yaml       what a rule chose from a pilot; can be made again from its runs
@@ -62,6 +62,11 @@ class AttemptDir:
     @property
     def exit(self) -> Path:
         return self.path / "exit.json"
+
+    @property
+    def stop(self) -> Path:
+        """A person wants no attempt after this one."""
+        return self.path / "stop.json"
 
     @property
     def log(self) -> Path:

@@ -88,6 +88,8 @@ class Actor:
         for action in actions:
             if isinstance(action, Cancel):
                 yield "cancel"
+                place = self._workspace.attempt(action.pack, action.attempt)
+                decide_file(place.stop, {"time": time.time(), "by": "loop", "reason": action.reason})
                 self._cancel(action.pack, action.attempt, board, acted)
             elif isinstance(action, Release):
                 yield "release"

@@ -30,7 +30,7 @@ class Strays:
         self._in_queue = getattr(backend, "in_queue", None)
         self._board = board
         self._clock = clock
-        self._seen = -1
+        self._seen = 0  # looks are counted from 1
         self._idle_since: float | None = None
         self._clear = False
 

@@ -20,6 +20,8 @@ from cluster.slurm.requeue import Attempt, Stop, last_attempt, moved_entry, read
 
 FOREIGN_MB = 1024
 """More memory than this in use on a device that was given to us alone: somebody left something behind."""
+ROUNDED = 0.98
+"""Of the memory asked for so much may be missing: sites and kernels round."""
 WRONG, DIRTY = 83, 84
 FOLLOW_S = 120.0
 
@@ -140,6 +142,10 @@ def differences(entry: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
         wrong.append(f"bound to {got['affinity']} cores instead of {bound}")
     if got["gpus"] < int(entry.get("gpus", 0)):
         wrong.append(f"{got['gpus']} GPUs ({got['devices'] or 'none'}) instead of {entry['gpus']}")
+    memory = int(entry.get("memory_mb", 0))
+    given = [mb for mb in (got.get("memory_mb"), got.get("memory_limit_mb")) if mb]  # 0 and None: nobody has said
+    if given and min(given) < ROUNDED * memory:
+        wrong.append(f"{min(given)} MB of memory instead of {memory}")
     return wrong
 
 

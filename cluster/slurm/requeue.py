@@ -2,8 +2,8 @@
 
 The restarted shim closes the attempt before it, links the launch of the next one (members that have finished are
 masked) and runs that, with a log of its own. All it knows of attempts are their files (docs/architecture.md):
-``launch.json``, ``claimed.json``, ``facts.jsonl``, ``exit.json`` and ``closed.json`` in ``a<k>/``. Two restarts that
-race, or a loop that is faster, are harmless: the first file stands, and the claim decides who executes.
+``launch.json``, ``claimed.json``, ``facts.jsonl``, ``exit.json``, ``stop.json``, ``closed.json`` in ``a<k>/``. Two
+restarts that race, or a loop that is faster, are harmless: the first file stands, and the claim decides who executes.
 
 Standard library only: it runs on every node.
 """
@@ -157,8 +157,11 @@ def take_over(entry: Mapping[str, Any], token: str) -> dict[str, Any]:
         return dict(entry)  # a command that keeps no attempts: simply again
     last = last_attempt(first)
     job = token.rpartition("/")[0]
+    stopped = read(last.path / "stop.json") is not None
     if last.closed is None:
         if last.claimed is None:
+            if stopped:
+                raise Stop(f"{last.path.name} was cancelled before it began")
             return moved_entry(entry, first, last.path)
         if last.claimed.get("job", "").rpartition("/")[0] != job:
             raise Stop(f"{last.path.name} is executed by another job: {last.claimed.get('job')}")
@@ -168,6 +171,8 @@ def take_over(entry: Mapping[str, Any], token: str) -> dict[str, Any]:
     outcome = last.closed["outcome"]
     if outcome not in ("preempted", "lost"):
         raise Stop(f"{last.path.name} is over ({outcome}); nothing is left to do here")
+    if stopped:
+        raise Stop(f"{last.path.name} was cancelled; not going on")
     if not last.open_members():
         raise Stop(f"every run of {last.path.name} has finished")
     if _idle(last) >= MOST_IDLE:

@@ -42,8 +42,10 @@ done
 child=
 early=$((128 + $(kill -l {warning})))  # the warning came before the shim could take it: nothing has begun
 if [ "$asked" = limit ] && {{ [ "$code" = {checkpointed} ] || [ "$code" = "$early" ]; }}; then
-  echo "batch shell: left before the time limit; asking Slurm to queue $SLURM_JOB_ID again" >&2
-  if scontrol requeue "$SLURM_JOB_ID"; then sleep 60 & wait $!; fi
+  # Never by $SLURM_JOB_ID: that of one element is the array's own id, and means all of them.
+  element="${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+  echo "batch shell: left before the time limit; asking Slurm to queue $element again" >&2
+  if scontrol requeue "$element"; then sleep 60 & wait $!; fi
 {preempted}fi
 exit "$code"
 """

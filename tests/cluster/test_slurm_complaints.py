@@ -253,6 +253,24 @@ def test_the_queue_is_fed_and_never_holds_more_than_8000(desk: Desk) -> None:
     assert desk.slurm.calls["sbatch"] == 10
 
 
+def test_a_pass_of_the_loop_asks_the_queue_once(desk: Desk) -> None:
+    batch, requests = desk.batch("b1", 40)
+    handles = desk.backend().submit(batch, requests)
+    other, lost = desk.batch("b2", 40, first=40)
+    backend = desk.backend()
+    desk.slurm.switch(accept_then_timeout=1)
+    with pytest.raises(TemporaryError):
+        desk.backend(sbatch=1.0).submit(other, lost)
+    for _ in range(3):
+        before = desk.slurm.calls
+        backend.find(names(lost))  # what one pass of the loop asks for
+        backend.poll(handles)
+        backend.submit(other, lost)
+        after = desk.slurm.calls
+        assert after["squeue"] - before.get("squeue", 0) == 1
+        assert after.get("sacct", 0) - before.get("sacct", 0) <= 1
+
+
 # 2. Knowing
 
 

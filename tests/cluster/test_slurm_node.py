@@ -90,6 +90,11 @@ GOT = {"cpus_on_node": 4, "affinity": 4, "machine_cpus": 64, "gpus": 2, "devices
         ({"affinity": 2, "machine_cpus": 2}, {"cpus": 4}, None),
         ({"gpus": 1, "devices": "0"}, {"cpus": 4, "gpus": 2}, "1 GPUs"),
         ({"gpus": 0, "devices": ""}, {"cpus": 4, "gpus": 2}, "none"),
+        ({"memory_mb": 4000, "memory_limit_mb": None}, {"cpus": 4, "memory_mb": 4000}, None),
+        ({"memory_mb": 0, "memory_limit_mb": None}, {"cpus": 4, "memory_mb": 4000}, None),
+        ({"memory_mb": 2000, "memory_limit_mb": 4000}, {"cpus": 4, "memory_mb": 4000}, "2000 MB of memory instead"),
+        ({"memory_mb": 4000, "memory_limit_mb": 1000}, {"cpus": 4, "memory_mb": 4000}, "1000 MB of memory instead"),
+        ({"memory_mb": 4000, "memory_limit_mb": 1000}, {"cpus": 4}, None),
     ],
 )
 def test_6_02_what_was_given_is_compared_with_what_was_asked(

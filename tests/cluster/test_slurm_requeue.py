@@ -174,6 +174,23 @@ def test_a_fresh_start_is_gone_on_with_from_its_own_checkpoints(pack: Pack) -> N
     assert (again.resume, again.fresh_after) == (True, 0)
 
 
+def test_what_was_cancelled_is_not_gone_on_with(pack: Pack) -> None:
+    pack.claim(1, f"{JOB}/0")
+    pack.facts(1, started(), saved(5))
+    pack.at(1).stop.write_text("{}")
+    with pytest.raises(Stop, match="was cancelled; not going on") as caught:
+        pack.go_on(1)
+    assert caught.value.code == 0
+    assert pack.at(1).closed.exists()
+    assert not pack.at(2).path.exists()
+
+
+def test_what_was_cancelled_before_it_began_does_not_begin(pack: Pack) -> None:
+    pack.at(1).stop.write_text("{}")
+    with pytest.raises(Stop, match="cancelled before it began"):
+        pack.go_on(1)
+
+
 def test_two_restarts_that_race_agree(pack: Pack) -> None:
     pack.claim(1, f"{JOB}/0")
     first = pack.go_on(1)

@@ -19,6 +19,8 @@ from cluster.batch_file import batch_payload
 from cluster.fake_slurm.control import FakeSlurm
 from jobs.durable import replace_file
 from jobs.facts import read_closed
+from jobs.state import RunState
+from orchestrator.requests import write_request
 
 
 def closings(sweep: Any) -> list[tuple[str, str, str | None]]:
@@ -82,6 +84,22 @@ def wait_for(what: Any, slurm: FakeSlurm, seconds: float = 40.0) -> None:
         time.sleep(0.1)
 
 
+def test_a_warning_to_one_element_of_an_array_queues_no_other_again(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=3, members=1, steps=30, hold_at=10)
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 3)
+    array = sweep.array()
+    (element,) = [id for id, job in slurm.jobs().items() if str(job["raw"]) == array]  # it has the array's own id
+    subprocess.run(["scancel", "--signal=USR2", "--batch", element], check=True)
+    sweep.go_on()
+    sweep.finish(loop)
+    again = int(element.partition("_")[2])
+    assert [len(sweep.workspace.attempts(pack)) for pack in sweep.packs] == [1 + (n == again) for n in range(3)]
+    assert sum(job["restarts"] for job in slurm.jobs().values()) == 1
+
+
 def test_two_live_copies_and_only_one_writes(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
     sweep = proof.Sweep(tmp_path / "s", packs=1, steps=60)
     loop = sweep.start()
@@ -89,6 +107,38 @@ def test_two_live_copies_and_only_one_writes(proof: ModuleType, slurm: FakeSlurm
     slurm.fail_node(slurm.jobs()[f"{sweep.array()}_0"]["nodes"][0], processes_live=True)
     sweep.finish(loop)
     assert "lost" in [outcome for _, outcome, _ in closings(sweep)]
+
+
+def test_a_cancelled_run_whose_job_is_queued_again_while_no_loop_looks_does_not_come_back(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=1, members=1, steps=30, hold_at=10)
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    write_request(sweep.workspace, "cancel", dict.fromkeys(sweep.seeds, 1))
+    slurm.preempt(f"{sweep.array()}_0")  # at the very moment when the loop asks it to leave, and ends
+    loop.tick()
+    (attempt,) = sweep.attempts()
+    wait_for(attempt.closed.exists, slurm)
+    del loop
+    report = sweep.until(sweep.loop(), lambda report: report.done, fake=slurm)
+    assert report.total(RunState.CANCELLED) == 1
+    assert sweep.in_queue() == []
+    assert slurm.jobs()[f"{sweep.array()}_0"]["state"] == "CANCELLED"
+    assert len(sweep.attempts()) == 1
+
+
+def test_a_job_that_is_queued_again_after_its_runs_have_finished_is_taken_out(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=2, members=1, steps=4, step_seconds=0.0)
+    sweep.finish(sweep.loop())
+    slurm.switch(execute=False)
+    subprocess.run(["scontrol", "requeue", f"{sweep.array()}_0"], check=True)  # trap 8: a success is run again
+    assert sweep.in_queue()
+    sweep.finish(sweep.loop())
+    assert slurm.jobs()[f"{sweep.array()}_0"]["state"] == "CANCELLED"
+    assert len(sweep.attempts()) == 2
 
 
 def test_a_controller_that_forgets_what_it_accepted(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:

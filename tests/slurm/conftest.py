@@ -36,6 +36,7 @@ class Real:
 
     def __init__(self) -> None:
         self.directory = Path(os.environ["SLURM_TEST_DIR"])
+        self._hurt: set[str] = set()
 
     def sh(self, command: str) -> str:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=120)
@@ -47,10 +48,19 @@ class Real:
         up = Path(__file__).with_name("up.sh")
         subprocess.run(["bash", str(up), str(self.directory)], check=True, capture_output=True, timeout=300)
 
+    def heal(self) -> None:
+        """Undo what a test has done to daemons and nodes, also one that failed."""
+        if self._hurt:
+            self.repair()
+        for node in self._hurt:
+            self.back(node)
+        self._hurt = set()
+
     def pid(self, daemon: str) -> int:
         return int((self.directory / "run" / f"{daemon}.pid").read_text())
 
     def kill(self, daemon: str) -> None:
+        self._hurt.add(daemon.rpartition(".")[2])
         os.kill(self.pid(daemon), signal.SIGKILL)
 
     def steps(self, job: str) -> list[int]:
@@ -84,6 +94,7 @@ class Real:
         return done.stdout.strip()
 
     def down(self, node: str) -> None:
+        self._hurt.add(node)
         self.sh(f"scontrol update nodename={node} state=down reason=test")
 
     def back(self, node: str) -> None:

@@ -176,12 +176,13 @@ class Sweep:
 
     # What is on disk
 
-    def attempts(self) -> list[AttemptDir]:
-        return [attempt for pack in self.packs for attempt in self.workspace.attempts(pack)]
+    def attempts(self, pack: str = "") -> list[AttemptDir]:
+        """Of one pack, or of all."""
+        return [attempt for one in ([pack] if pack else self.packs) for attempt in self.workspace.attempts(one)]
 
-    def begun(self) -> int:
+    def begun(self, pack: str = "") -> int:
         """Attempts whose worker has made a checkpoint."""
-        return sum(b'"checkpointed"' in a.facts.read_bytes() for a in self.attempts() if a.facts.exists())
+        return sum(b'"checkpointed"' in a.facts.read_bytes() for a in self.attempts(pack) if a.facts.exists())
 
     def jobs(self) -> dict[str, str]:
         """Attempt path -> id of the job that claimed it."""
