@@ -232,6 +232,7 @@ class Loop:
             return
         machines = getattr(self._backend, "machines", None)
         if machines is not None and not self.board.nodes.machines:
+            self.board.nodes.machines = frozenset()
             with contextlib.suppress(TemporaryError):
                 self.board.nodes.machines = frozenset(machines())
         exclude(self.board.nodes.excluded(self._wall(), self._wishes.forgiven))

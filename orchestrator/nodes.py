@@ -15,7 +15,7 @@ expiry they are: closing times are their writer's wall clock, and hours do not m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +87,10 @@ class Nodes:
     """Grows as attempts are closed; the same attempt twice changes nothing."""
 
     policy: Policy
-    machines: frozenset[str] = frozenset()
-    """All that the backend offers, where it says so; else those are known on which something ran."""
+    machines: frozenset[str] | None = None
+    """All that the backend offers under the names that it goes by; None where it names none: then those are known on
+    which something ran. Where nobody but a worker has said where it ran, that is its host's own name, which a scheduler
+    may not know (and refuse a job for)."""
     _seen: set[str] = field(default_factory=set)
     _mishaps: dict[str, Mishap] = field(default_factory=dict)
     _good: dict[str, float] = field(default_factory=dict)
@@ -134,7 +136,11 @@ class Nodes:
 
     def _nothing_but(self, nodes: Collection[str]) -> bool:
         """No other machine is known to exist: a job that avoids these could never start."""
-        return not (self._attempts.keys() | self.machines) - set(nodes)
+        return not (self._attempts.keys() if self.machines is None else self.machines) - set(nodes)
+
+    def _named(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Those that the backend knows by these names."""
+        return tuple(node for node in nodes if self.machines is None or node in self.machines)
 
     def verdicts(self, now: float, forgiven: Collection[str] = ()) -> dict[str, NodeVerdict]:
         """Every node that was seen. ``now``: seconds since the epoch."""
@@ -158,13 +164,14 @@ class Nodes:
         """Nodes that new jobs should avoid."""
         if len(self._mishaps) < self.policy.node_failures:
             return ()
-        return tuple(node for node, verdict in self.verdicts(now, forgiven).items() if verdict.until is not None)
+        verdicts = self.verdicts(now, forgiven)
+        return self._named(node for node, verdict in verdicts.items() if verdict.until is not None)
 
     def avoid(self, views: Sequence[AttemptView]) -> tuple[str, ...]:
         """Where a pack came to grief just now, so that its next attempt goes elsewhere; empty where no other machine
         is known. ``views``: its attempts."""
         recent = [view for view in views if view.closed is not None][-self.policy.avoid_last :]
-        nodes = dict.fromkeys(view.node for view in recent if view.name in self._mishaps)
+        nodes = self._named(dict.fromkeys(view.node for view in recent if view.name in self._mishaps))
         return () if self._nothing_but(nodes) else tuple(sorted(nodes))
 
     def _against(self, forgiven: Collection[str]) -> dict[str, list[Mishap]]:

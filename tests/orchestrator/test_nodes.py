@@ -95,6 +95,24 @@ def test_the_last_machine_that_is_known_is_never_excluded() -> None:
     assert (verdict.spared, verdict.attempts, verdict.failed, len(verdict.against)) == (True, 5, 4, 4)
 
 
+def test_only_names_that_the_scheduler_knows_are_handed_to_it() -> None:
+    """A worker that is killed at once may leave the name of its host, and the scheduler never said where it ran."""
+    diary = Diary()
+    diary.end("n1", "p0")
+    view = AttemptView(1, "orc-p1-a1", ("rp1",), host="n1.cluster.local", claim="j/1/0")
+    view.closed = Closed(time=1.0, by="loop", outcome="lost", failure=FailureClass.NODE_FAILURE)
+    diary.nodes.see("p1", "s", view)
+    assert diary.nodes.avoid([view]) == ("n1.cluster.local",), "where nobody names the machines"
+    diary.nodes.machines = frozenset({"n1", "n2"})
+    assert diary.nodes.avoid([view]) == ()
+    for number in range(3):
+        diary.end("n1.cluster.local", f"q{number}", "node_failure")
+        diary.end("n2", f"q{number}", "node_failure")
+    assert diary.excluded() == ("n2",)
+    diary.nodes.machines = frozenset()
+    assert diary.excluded() == (), "not known yet"
+
+
 def test_a_person_lets_a_node_off(workspace: Workspace) -> None:
     diary = Diary()
     diary.end("good", "p0")
