@@ -131,8 +131,10 @@ class SlurmBackend:
     def submit(self, batch: str, requests: Sequence[LaunchRequest]) -> list[JobHandle]:
         directory = Path(batch).absolute()
         self._batches.learn(directory)
-        unseen = self._submitter.handed - self._looked[1]
-        ids = self._submitter.submit(directory, requests, self.watcher.queued + unseen)
+        if self.watcher.queued + self._unseen + len(requests) > self.limits.ceiling():
+            self.watcher.glance()  # what was handed over may have ended unseen, and left nobody to ask about
+            self._note_look()
+        ids = self._submitter.submit(directory, requests, self.watcher.queued + self._unseen)
         return [JobHandle(self.name, id, request.name) for id, request in zip(ids, requests, strict=True)]
 
     def find(self, names: Sequence[str]) -> dict[str, JobHandle]:
@@ -149,6 +151,11 @@ class SlurmBackend:
                 reports[handle] = self._free(handle)
         self._enforce(reports)
         return reports
+
+    @property
+    def _unseen(self) -> int:
+        """Jobs handed over since the last look."""
+        return self._submitter.handed - self._looked[1]
 
     def _note_look(self) -> None:
         if self.watcher.looks != self._looked[0]:

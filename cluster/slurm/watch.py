@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from cluster.backend import JobHandle, JobReport, JobState
 from cluster.slurm.batches import Batches
 from cluster.slurm.commands import Answer, Backoff, Commands
+from cluster.slurm.limits import WITHOUT_ACCOUNTS
 from cluster.slurm.parse import ACCOUNT_FIELDS, AccountRow, QueueRow, account_rows
 from cluster.slurm.queue_reader import OVER, QueueReader
 from cluster.slurm.states import look_up, waiting
@@ -218,7 +219,7 @@ class Watcher:
     def _no_accounts(self, answer: Answer, absent: Iterable[JobHandle]) -> None:
         if "accounting storage is disabled" in answer.err:
             self.accounting = False
-            self.notices.append("this site keeps no accounts: states come from squeue and from our own end markers")
+            self.notices.append(WITHOUT_ACCOUNTS)
             for handle in absent:
                 self._missing(handle, "the queue does not know it, and this site keeps no accounts")
             return

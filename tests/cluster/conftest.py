@@ -25,6 +25,18 @@ def proof() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session")
+def lab() -> ModuleType:
+    """The helpers of tests/orchestrator/lab.py."""
+    path = Path(__file__).parents[1] / "orchestrator" / "lab.py"
+    spec = importlib.util.spec_from_file_location("orchestrator_lab", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurm]:
     fake = FakeSlurm(tmp_path / "slurm", KillWait=3, RequeueWait=2)

@@ -19,8 +19,10 @@ from typing import Any
 import pytest
 
 from cluster.backend import JobState, LaunchRequest, PermanentError, Resources, TemporaryError
-from cluster.batch_file import batch_payload
+from cluster.batch_file import BATCH_FILE, batch_payload, read_entry
 from cluster.fake_slurm.control import FakeSlurm
+from cluster.fake_slurm.jobs import LIVE, name_of, select
+from cluster.slurm.batches import split_array_name
 from cluster.slurm.commands import Commands
 from cluster.slurm.profile import Profile
 from cluster.submitit_backend import SlurmBackend
@@ -92,6 +94,18 @@ def test_1_01_accepted_but_timed_out_is_adopted_not_doubled(desk: Desk) -> None:
     assert desk.slurm.calls["sbatch"] == 1
 
 
+def test_1_01_a_sweep_of_three_whose_submission_was_not_answered(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    slurm.switch(accept_then_timeout=1)
+    sweep = proof.Sweep(tmp_path / "s", packs=3, members=1, steps=2, step_seconds=0.0)
+    impatient = Commands(looks_per_minute=6000, orders_per_minute=6000, timeouts_s={"sbatch": 1.0, "squeue": 20.0})
+    backend = SlurmBackend(sweep.profile, submissions=sweep.workspace.submissions, commands=impatient)
+    sweep.finish(sweep.loop(backend))
+    assert len(slurm.jobs()) == len(sweep.attempts()) == 3
+    assert slurm.calls["sbatch"] == 1
+
+
 def test_1_01_what_was_not_accepted_is_submitted_after_a_quiet_time(desk: Desk) -> None:
     desk.slurm.switch(reject_with="Socket timed out on send/recv operation", reject_count=1)
     batch, requests = desk.batch("b1", 3)
@@ -158,6 +172,36 @@ def test_1_05_a_submit_limit_is_fed_never_exceeded(proof: ModuleType, slurm: Fak
     assert most <= 6
 
 
+def test_1_05_50_jobs_may_be_queued_and_120_cells_finish(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path, lab: ModuleType
+) -> None:
+    """Not executed: the test does to the files what 120 workers would."""
+    slurm.switch(execute=False)
+    slurm.configure(MaxSubmit=50)
+    sweep = proof.Sweep(tmp_path / "s", packs=120, members=1)
+    most = 0
+
+    def pass_(report: Any) -> bool:
+        nonlocal most
+        state = slurm.state
+        running = [job for job in state["jobs"] if job["state"] == "RUNNING"]
+        most = max(most, sum(job["state"] in LIVE for job in state["jobs"]))
+        for job in running:
+            batch, first = split_array_name(state["specs"][job["spec"]]["options"]["job-name"]) or ("", 0)
+            entry = read_entry(sweep.workspace.submission(batch) / BATCH_FILE, first + job["task"])
+            list(lab.pretend(Path(entry["cwd"]), f"{entry['name']}/{name_of(job)}/0"))
+        with slurm._engine() as engine:
+            for job in running:
+                for one in select(engine.state, name_of(job)):
+                    engine.finish(one, (0, 0))
+        return report.done
+
+    report = sweep.until(sweep.loop(), pass_, 90)
+    assert report.total(RunState.COMPLETED) == 120
+    assert len(sweep.attempts()) == 120
+    assert 40 < most <= 50
+
+
 def test_1_05_a_limit_that_nobody_told_is_found_out(desk: Desk) -> None:
     desk.slurm.switch(accounting_off=True)
     desk.slurm.configure(MaxSubmit=50)
@@ -187,12 +231,18 @@ def test_1_07_live_jobs_of_a_killed_launcher_count(proof: ModuleType, slurm: Fak
     slurm.switch(execute=False)
     sweep = proof.Sweep(tmp_path / "s", packs=20, members=1)
     policy = replace(sweep.policy, max_in_flight=10)
-    sweep.loop(policy=policy).tick()
-    assert len(slurm.jobs()) == 10
-    again = sweep.loop(policy=policy)  # the first is gone, its jobs are not
+    launcher = proof.launcher(sweep, max_in_flight=10)
+    end = time.monotonic() + 60
+    while len(slurm.live()) < 10 or not list(sweep.workspace.submissions.glob("*/answer.json")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    launcher.kill()
+    launcher.wait()
+    again = sweep.loop(policy=policy)
     for _ in range(3):
         assert again.tick().in_flight == 10
     assert len(slurm.jobs()) == 10
+    assert slurm.calls["sbatch"] == 1
 
 
 def test_1_08_2000_runs_in_few_calls(desk: Desk) -> None:
@@ -282,7 +332,7 @@ def test_2_01_without_accounts_a_sweep_ends_and_says_so_once(
     backend = sweep.backend()
     loop = sweep.loop(backend)
     sweep.finish(loop)
-    assert len(backend.notices) <= 1
+    assert len(backend.notices) == 1
 
 
 def test_2_02_cancel_without_accounts(desk: Desk) -> None:
@@ -301,6 +351,9 @@ def test_2_03_dead_accounting_in_mid_sweep(proof: ModuleType, slurm: FakeSlurm, 
     loop = sweep.start()
     sweep.until(loop, lambda _: sweep.begun() == 3)
     slurm.switch(dbd_down=True)
+    for _ in range(10):
+        slurm.advance(60)  # ten minutes without slurmdbd
+        assert loop.tick().acted.closed == 0 or sweep.finished()
     sweep.finish(loop)
     assert len(sweep.attempts()) == 3
 
@@ -333,6 +386,25 @@ def test_2_06_node_loss_without_an_exit_code_has_a_class(proof: ModuleType, slur
     sweep.finish(loop)
     closed = [read_closed(attempt.closed) for attempt in sweep.attempts()]
     assert [str(c.failure) for c in closed if c and c.failure] == ["node_failure"]
+
+
+def test_2_07_words_of_another_version_are_shown_and_kill_nothing(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=1, members=1, steps=40)
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    for word in ("SIGNALING", "FROBNICATING"):
+        slurm.switch(force_state={f"{sweep.array()}_0": word})
+        for _ in range(3):
+            assert loop.tick().acted.closed == 0
+        ((_, view),) = loop.board.live_attempts()
+        assert view.report is not None
+        assert view.report.word == word
+    slurm.switch(force_state={})
+    sweep.finish(loop)
+    assert len(sweep.attempts()) == 1
+    assert "scancel" not in slurm.calls
 
 
 def test_2_11_a_killed_child_is_no_success(desk: Desk) -> None:
