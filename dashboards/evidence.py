@@ -47,7 +47,9 @@ class Conduct:
         other_rates: whether some arm ran at another rate as well.
         declared: whether family, alpha and metric were frozen before the first launch; ``departures`` from that.
         parity: whether the evaluation's loss was checked against the trainer's.
-        omitted: whether omitted details of the published methods are named.
+        one_path: whether the trainer itself evaluates, by its own forward pass, so that there are no two to disagree.
+        omitted: whether omitted details of the published methods are named; ``left_out``: combinations that the plan
+            leaves out, with their reasons.
         rescued: arms that diverged and were tried again at a smaller rate.
     """
 
@@ -57,7 +59,9 @@ class Conduct:
     declared: bool | None = None
     departures: tuple[str, ...] = ()
     parity: bool | None = None
+    one_path: bool = False
     omitted: bool | None = None
+    left_out: tuple[str, ...] = ()
     rescued: tuple[str, ...] = ()
 
 
@@ -72,7 +76,8 @@ class Evidence:
         results: one a run and task; empty where only means are known.
         means: one an arm (and scale), the baseline among them; empty where runs are known.
         classes: arm -> class of the change.
-        losses: held-out loss by arm and scale; ``early`` the same over the first ``early_positions`` positions.
+        losses: held-out loss by arm and scale; ``task_losses`` the same by task, where they differ; ``early`` the same
+            over the first ``early_positions`` positions.
         chance: by task.
         heads: task -> its name for people, where it is a level of another factor (``lr 0.003``).
         traces: gradient norms, by arm.
@@ -92,6 +97,7 @@ class Evidence:
     means: tuple[Summary, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
     losses: Mapping[Key, Loss] = field(default_factory=dict)
+    task_losses: Mapping[str, Mapping[Key, Loss]] = field(default_factory=dict)
     early: Mapping[Key, Loss] = field(default_factory=dict)
     early_positions: str = "128"
     chance: Mapping[str, float] = field(default_factory=dict)
@@ -124,6 +130,14 @@ class Evidence:
             self,
             results=tuple(r for r in self.results if r.scale == scale),
             means=tuple(m for m in self.means if m.scale == scale),
+        )
+
+    def of_task(self, task: str) -> Evidence:
+        """The same on one task, with its own losses where they are known."""
+        return replace(
+            self,
+            results=tuple(r for r in self.results if r.task == task),
+            losses=self.task_losses.get(task, self.losses),
         )
 
     def averaged(self) -> list[Result]:

@@ -53,6 +53,11 @@ class Placed:
         """A loss that looks harmless and a metric that is decided as worse."""
         return self.verdict is not None and self.verdict.verdict == "worse" and self.loss.percent <= LOSS_MASK
 
+    @property
+    def masked_by_t(self) -> bool:
+        """The same by the arm's own t alone, which decides nothing."""
+        return self.found is not None and self.found.masked
+
 
 @dataclass(frozen=True)
 class Plane:
@@ -80,6 +85,11 @@ class Plane:
     kendall: dict[str, tuple[float, float, int]]
     without_loss: tuple[str, ...]
     verdicts: Verdicts
+
+    @property
+    def indexed(self) -> list[Placed]:
+        """Arms whose index can differ from 0: an arm that sets the slope alone lies on it by construction."""
+        return [p for p in self.placed if p.found is not None and self.fitted != (p.arm,)]
 
 
 def loss_plane(evidence: Evidence, scale: str | None) -> Plane:
@@ -127,6 +137,27 @@ def loss_plane(evidence: Evidence, scale: str | None) -> Plane:
         without_loss=tuple(arm for arm in here.arms if arm not in arms),
         verdicts=verdicts,
     )
+
+
+@dataclass(frozen=True)
+class OnTask:
+    """The plane of one task, or why there is none."""
+
+    task: str
+    plane: Plane | None
+    reason: str | None = None
+
+
+def task_planes(evidence: Evidence, scale: str | None) -> list[OnTask]:
+    """The same task by task, where there are several; each has its own slope."""
+    tasks = evidence.at(scale).tasks
+    made = []
+    for task in tasks if len(tasks) > 1 else ():
+        try:
+            made.append(OnTask(task, loss_plane(evidence.of_task(task), scale)))
+        except AnalysisError as error:
+            made.append(OnTask(task, None, str(error)))
+    return made
 
 
 def _point(evidence: Evidence, arm: str, scale: str | None, verdict: Verdict) -> Point:

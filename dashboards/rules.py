@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.evidence import Evidence
+from dashboards.evidence import Conduct, Evidence
 from dashboards.verdicts import Verdicts
 from dashboards.words import counted, listed
 from sweeps.analysis.decoupling import ATTENTION_OUTPUT
@@ -38,15 +38,29 @@ def checklist(evidence: Evidence, verdicts: Verdicts) -> list[Rule]:
         _floor(verdicts),
         _downstream(evidence),
         _scales(evidence),
-        _said("R8", "evaluation through the same code path as training", conduct.parity,
-              "the evaluation's loss was checked against the trainer's",
-              "the evaluation's loss was not checked against the trainer's"),
+        _parity(conduct),
         _declared(evidence),
         _equivalence(evidence, verdicts),
-        _said("R11", "omitted details of published methods are named", conduct.omitted,
-              "omissions are stated", "omissions are not stated"),
+        _omissions(conduct),
         _rescue(evidence),
     ]  # fmt: skip
+
+
+def _parity(conduct: Conduct) -> Rule:
+    asks = "evaluation through the same code path as training"
+    if conduct.parity is None and conduct.one_path:
+        return Rule("R8", asks, MET, "the trainer evaluates by its own forward pass: there is one path")
+    yes, no = (f"the evaluation's loss was {word}checked against the trainer's" for word in ("", "not "))
+    return _said("R8", asks, conduct.parity, yes, no)
+
+
+def _omissions(conduct: Conduct) -> Rule:
+    asks = "omitted details of published methods are named"
+    if conduct.omitted is None and conduct.left_out:
+        why = f"the plan names what it leaves out ({'; '.join(conduct.left_out[:3])}"
+        why += f"; {len(conduct.left_out) - 3} more)" if len(conduct.left_out) > 3 else ")"
+        return Rule("R11", asks, PARTLY, f"{why}, but not in what an arm differs from its paper")
+    return _said("R11", asks, conduct.omitted, "omissions are stated", "omissions are not stated")
 
 
 def _codebases(count: int | None) -> Rule:
@@ -70,7 +84,8 @@ def _rates(evidence: Evidence) -> Rule:
     asks = "hyper-parameters are fixed, or robustness to them is measured"
     conduct = evidence.conduct
     if conduct.other_rates:
-        return Rule("R3", asks, MET, "fixed for all arms, and measured at another rate as well")
+        how = "fixed for all arms" if conduct.fixed_rates else "not the same for all arms"
+        return Rule("R3", asks, MET, f"{how}, and measured at another rate as well")
     if conduct.fixed_rates is None:
         return Rule("R3", asks, UNKNOWN, "nothing says how they were chosen")
     if conduct.fixed_rates:

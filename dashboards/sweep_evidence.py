@@ -21,7 +21,7 @@ from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.looks import planned_look
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
-from sweeps.layout import Layout, column_labels, find_layout, in_slice, row_name, text
+from sweeps.layout import Layout, column_labels, column_name, find_layout, in_slice, row_name, text
 from sweeps.scores import measured, results_of
 from sweeps.tables import SUMMARY, Columns, read_curves
 
@@ -30,6 +30,8 @@ RATES = ("rate", "lr")
 LOSSES = ("validation/loss", "test/loss")
 EARLY = "loss_first_"
 NORMS = ("gradient_norm", "grad_norm")
+OWN_RUNNERS = ("train",)
+"""Runners whose held-out metrics come from the trainer's own forward pass."""
 
 
 def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, Any]) -> Evidence:
@@ -56,7 +58,7 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
     said: dict[str, Any] = {name: str(asked[name]) for name in ("correction", "sigma") if asked.get(name) is not None}
     cells = [cell for cell in runs.plan.get("cells", []) if cell.get("stage") == layout.stage]
     tasks = list(dict.fromkeys(r.task for r in results))
-    early = _early(runs)
+    early, of_tasks = _early(runs), _losses(runs, LOSSES, layout, scale, levels)
     chance = {task: column_levels(column_config(cells, layout, task), block, task).chance for task in tasks}
     return Evidence(
         name=sweep,
@@ -66,15 +68,16 @@ def sweep_evidence(root: Path, sweep: str, runs: Columns, asked: Mapping[str, An
         remarks=tuple(notes),
         results=tuple(results),
         classes=classes,
-        losses=_losses(runs, LOSSES, layout, scale, levels),
-        early=_losses(runs, [early] if early else [], layout, scale, levels),
+        losses=_averaged(of_tasks),
+        task_losses=of_tasks,
+        early=_averaged(_losses(runs, [early] if early else [], layout, scale, levels)),
         early_positions=early.rpartition("_")[2] if early else "128",
         chance={task: level for task, level in chance.items() if level is not None},
         heads=column_labels(layout, cells),
         traces=_traces(root, sweep, runs, layout, scale),
         settings=_settings(cells),
         nan_steps=_nan_steps(runs, layout, scale),
-        conduct=_conduct(root, sweep, runs, layout, tuple(departures)),
+        conduct=_conduct(root, sweep, runs, layout, tuple(departures), cells),
         exploratory=tuple(departures),
     )
 
@@ -117,8 +120,8 @@ def _early(runs: Columns) -> str | None:
 
 def _losses(
     runs: Columns, names: Sequence[str], layout: Layout, scale: str | None, levels: Sequence[str | None]
-) -> dict[Key, Loss]:
-    """Relative loss of each arm, task by task, then averaged over the tasks."""
+) -> dict[str, dict[Key, Loss]]:
+    """Relative loss of each arm, task by task."""
     metric = next((name for name in names if SUMMARY + name in runs.names), None)
     if metric is None:
         return {}
@@ -126,9 +129,14 @@ def _losses(
     for r in _results(runs, metric, layout, scale, levels):
         if r.value is not None:
             by_task.setdefault(r.task, {}).setdefault((r.arm, r.scale), []).append(r.value)
+    return {task: relative_losses(found, layout.baseline) for task, found in by_task.items()}
+
+
+def _averaged(of_tasks: Mapping[str, Mapping[Key, Loss]]) -> dict[Key, Loss]:
+    """The mean over tasks of each arm's relative loss."""
     parts: dict[Key, list[Loss]] = {}
-    for found in by_task.values():
-        for key, loss in relative_losses(found, layout.baseline).items():
+    for found in of_tasks.values():
+        for key, loss in found.items():
             parts.setdefault(key, []).append(loss)
     made = {}
     for key, losses in parts.items():
@@ -183,7 +191,14 @@ def _nan_steps(runs: Columns, layout: Layout, scale: str | None) -> dict[Key, in
     return found
 
 
-def _conduct(root: Path, sweep: str, runs: Columns, layout: Layout, departures: tuple[str, ...]) -> Conduct:
+def _conduct(
+    root: Path,
+    sweep: str,
+    runs: Columns,
+    layout: Layout,
+    departures: tuple[str, ...],
+    cells: Sequence[Mapping[str, Any]],
+) -> Conduct:
     rate = next((name for name in RATES if name in runs.factors and name != layout.arm), None)
     several = rate is not None and len({level for level in runs.label(rate) if level is not None}) > 1
     rescued = set()
@@ -194,9 +209,22 @@ def _conduct(root: Path, sweep: str, runs: Columns, layout: Layout, departures: 
         }
     return Conduct(
         codebases=1,
-        fixed_rates=True,
+        fixed_rates=_same_optimizer(cells, layout),
         other_rates=several,
         declared=Workspace(root).frozen(sweep).exists(),
         departures=departures,
+        one_path=bool(cells) and all(cell.get("runner") in OWN_RUNNERS for cell in cells),
+        left_out=tuple(dict.fromkeys(str(pair.get("reason")) for pair in runs.plan.get("skipped", []))),
         rescued=tuple(sorted(rescued)),
     )
+
+
+def _same_optimizer(cells: Sequence[Mapping[str, Any]], layout: Layout) -> bool | None:
+    """Whether all arms of a column have one optimiser and one number of steps; None where no config says."""
+    found: dict[str, set[bytes]] = {}
+    for cell in cells:
+        labels, config = cell.get("labels") or {}, cell.get("config") or {}
+        if row_name(layout, labels) is not None and in_slice(layout, labels) and "optimizer" in config:
+            said = orjson.dumps([config["optimizer"], config.get("steps")], option=orjson.OPT_SORT_KEYS)
+            found.setdefault(column_name(layout, labels), set()).add(said)
+    return all(len(said) == 1 for said in found.values()) if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboards.evidence import Conduct, Evidence, Key, Loss, Trace, number_setting
@@ -20,6 +20,7 @@ ARMS = ("arm", "method", "architecture", "modification", "model")
 SCALES = ("scale", "size")
 LOSSES = ("loss", "validation_loss", "val_loss", "test_loss")
 EARLY = ("loss_first_128", "early_loss")
+TASKS = ("task", "benchmark")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def table_evidence(table: TableRows, runs: Runs, baseline: str | None, asked: Ma
         means=reader.means() if not runs.results else (),
         classes=reader.classes(runs.kind or table.first(("class",))),
         losses=reader.losses(runs.loss or table.first(LOSSES), "loss_percent", baseline),
+        task_losses=reader.task_losses(runs.loss or table.first(LOSSES), tasks, baseline),
         early=reader.losses(table.first(EARLY), "early_loss_percent", baseline),
         chance={} if chance is None else dict.fromkeys(tasks, chance),
         traces=reader.traces(),
@@ -166,6 +168,17 @@ class _Reader:
             if (value := _number(row.get(column))) is not None:
                 found.setdefault(self.key(row), []).append(value)
         return relative_losses(found, baseline)
+
+    def task_losses(self, column: str | None, tasks: set[str], baseline: str) -> dict[str, dict[Key, Loss]]:
+        """The same task by task, where the table has a loss for each; empty with one task or none."""
+        name = next((n for n in TASKS if n in self.table.columns), None)
+        if name is None or len(tasks) < 2 or "loss_percent" in self.table.columns:
+            return {}
+        parts = {task: [row for row in self.table.rows if words(row.get(name)) == task] for task in tasks}
+        return {
+            task: _Reader(replace(self.table, rows=tuple(rows)), self.arm, self.scale).losses(column, "", baseline)
+            for task, rows in sorted(parts.items())
+        }
 
     def traces(self) -> tuple[Trace, ...]:
         """Published points ``4000:27 5600:1578``, and the step of the first non-finite value after them."""

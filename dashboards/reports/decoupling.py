@@ -6,7 +6,8 @@ from typing import Any
 
 from dashboards.charts.plane import Dot, plane_figure
 from dashboards.evidence import Evidence, Loss
-from dashboards.loss_plane import Placed, Plane, loss_plane
+from dashboards.loss_plane import Placed, Plane, loss_plane, task_planes
+from dashboards.reports.decoupling_tasks import FAR, tasks_content, tasks_section
 from dashboards.sheet import Entry, Picture, Section, Sheet, Table
 from dashboards.words import counted, listed, p_words, plain, short
 from sweeps.analysis import student
@@ -15,10 +16,8 @@ from sweeps.analysis.decoupling import LOSS_MASK
 FIELDS: dict[str, type] = {
     "arm": str, "class": str, "loss_percent": float, "loss_error": float, "early_loss_percent": float,
     "compute_lost": float, "difference": float, "chance_corrected": float, "t": float, "n": int, "verdict": str,
-    "predicted": float, "index": float, "masked": bool, "warning": str,
+    "predicted": float, "index": float, "masked": bool, "masked_by_t": bool, "warning": str,
 }  # fmt: skip
-FAR = -2.0
-"""Index below which a metric falls by more than the loss says."""
 
 
 def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
@@ -28,7 +27,7 @@ def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
         AnalysisError: no losses, or a metric that cannot be judged.
     """
     scale = scale if scale is not None else evidence.settings.get("scale", evidence.scales[0])
-    plane = loss_plane(evidence, scale)
+    plane, by_task = loss_plane(evidence, scale), task_planes(evidence, scale)
     where = f" at {scale}" if scale else ""
     far, masked = _far(plane), _masked(plane)
     banners = [("Exploratory.", f"{text}.") for text in evidence.exploratory]
@@ -46,7 +45,11 @@ def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
         quotes=(_far_words(evidence, plane), _masked_words(evidence, plane), _limit_words(evidence, plane)),
         banners=tuple(banners),
         notes=evidence.remarks,
-        sections=tuple(s for s in (_plane(evidence, plane), _table(evidence, plane), _classes(plane)) if s is not None),
+        sections=tuple(
+            s
+            for s in (_plane(evidence, plane), _table(evidence, plane), tasks_section(by_task), _classes(plane))
+            if s is not None
+        ),
         fields=FIELDS,
         records=[_record(p, plane.beta) for p in plane.placed],
         content={
@@ -59,6 +62,7 @@ def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
             "critical_t": plane.critical,
             "loss_error": plane.sigma_loss,
             "kendall": {kind: {"tau": t, "p": p, "arms": n} for kind, (t, p, n) in plane.kendall.items()},
+            "by_task": tasks_content(by_task),
             "parity_checked": evidence.conduct.parity,
         },
         blanks=sum(p.verdict is None or p.verdict.difference is None for p in plane.placed),
@@ -66,7 +70,7 @@ def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
 
 
 def _far(plane: Plane) -> list[str]:
-    return [p.arm for p in plane.placed if p.found is not None and p.found.index < FAR]
+    return [p.arm for p in plane.indexed if p.found is not None and p.found.index < FAR]
 
 
 def _masked(plane: Plane) -> list[str]:
@@ -76,8 +80,7 @@ def _masked(plane: Plane) -> list[str]:
 def _far_words(evidence: Evidence, plane: Plane) -> str:
     if plane.beta is None:
         return f"No slope of {evidence.metric} on loss can be given: {plane.no_slope}."
-    indexed = [p for p in plane.placed if p.found is not None]
-    far = _far(plane)
+    indexed, far = plane.indexed, _far(plane)
     several = len(plane.fitted) > 1
     one = "arms that leave" if several else "arm that leaves"
     return (
@@ -88,13 +91,15 @@ def _far_words(evidence: Evidence, plane: Plane) -> str:
 
 
 def _masked_words(evidence: Evidence, plane: Plane) -> str:
-    masked = _masked(plane)
+    masked, by_t = _masked(plane), [p.arm for p in plane.placed if p.masked_by_t and not p.masked]
+    too = f"; by its own t alone, which decides nothing, {listed(by_t)} falls too" if len(by_t) == 1 else ""
+    too = f"; by their own t alone, which decides nothing, {listed(by_t)} fall too" if len(by_t) > 1 else too
     if not masked:
-        return f"No arm within {LOSS_MASK:g} % of the baseline's loss is shown to fall in {evidence.metric}."
+        return f"No arm within {LOSS_MASK:g} % of the baseline's loss is shown to fall in {evidence.metric}{too}."
     are = "lies" if len(masked) == 1 else "lie"
     return (
         f"Loss alone would have passed {listed(masked)}: {'it' if len(masked) == 1 else 'they'} {are} within "
-        f"{LOSS_MASK:g} % of the baseline's loss, and {evidence.metric} is decided as worse."
+        f"{LOSS_MASK:g} % of the baseline's loss, and {evidence.metric} is decided as worse{too}."
     )
 
 
@@ -230,6 +235,6 @@ def _record(p: Placed, beta: float | None) -> dict[str, Any]:
         "difference": v.difference if v else None, "chance_corrected": p.corrected,
         "t": v.statistic if v else None, "n": v.n if v else 0, "verdict": v.verdict if v else "not run",
         "predicted": None if beta is None else beta * p.loss.percent,
-        "index": p.found.index if p.found else None, "masked": p.masked,
+        "index": p.found.index if p.found else None, "masked": p.masked, "masked_by_t": p.masked_by_t,
         "warning": p.warning,
     }  # fmt: skip

@@ -181,3 +181,25 @@ def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
     assert any("Lower is taken as better" in note for note in sheet.notes)
     higher = sheet_of_table(path, kind="audit", baseline="base", lower_is_better=False)
     assert higher.records[0]["verdict"] == "worse"
+
+
+def test_the_checklist_of_a_sweep_is_filled_from_its_plan(tmp_path: Path, synthetic: ModuleType) -> None:
+    """R3, R8 and R11: the arms' optimisers, who evaluates, and what the plan leaves out."""
+    study = synthetic.Study(tasks=("copy", "add"), rates=("1",), failures=True)
+    synthetic.write_study(tmp_path, study)
+    gather(Workspace(tmp_path), "compat")
+    rules = {r["code"]: r for r in report_content(tmp_path, "compat", "audit")["checklist"]}
+    assert (rules["R8"]["answer"], rules["R8"]["why"]) == (
+        "met", "the trainer evaluates by its own forward pass: there is one path"
+    )  # fmt: skip
+    made = [
+        synthetic.Made({"arm": arm}, seed=seed, summary={"test/accuracy": 0.5 + (seed * seed + 5 * (arm == "a")) % 7 / 100},
+                       config={"optimizer": {"lr": rate}, "steps": 10})
+        for arm, rate in (("a", 0.1), ("b", 0.2)) for seed in (1, 2, 3)
+    ]  # fmt: skip
+    other = tmp_path / "other"
+    synthetic.write_plain(other, made, {"metric": "test/accuracy", "baseline": {"arm": "a"}})
+    gather(Workspace(other), "plain")
+    rules = {r["code"]: r for r in report_content(other, "plain", "audit")["checklist"]}
+    assert rules["R3"]["answer"] == "not met"  # each arm has a rate of its own
+    assert (rules["R8"]["answer"], rules["R11"]["answer"]) == ("not known", "not known")

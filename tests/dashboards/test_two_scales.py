@@ -115,7 +115,10 @@ def test_a_trace_that_is_too_short_has_no_alarm_and_a_reason() -> None:
 def test_the_published_losses_hide_two_failures() -> None:
     sheet = shipped("decoupling")
     records = {r["arm"]: r for r in sheet.records}
-    assert {a for a, r in records.items() if r["masked"]} == {"Sigmoid Attention", "SSMax"}
+    assert {a for a, r in records.items() if r["masked"]} == {"Sigmoid Attention"}
+    assert {a for a, r in records.items() if r["masked_by_t"]} == {"Sigmoid Attention", "SSMax"}
+    assert "by its own t alone, which decides nothing, SSMax falls too" in sheet.quotes[1]
+    assert sheet.quotes[0].startswith("2 of 2 arms fall further")  # AttnRes sets the slope and lies on it
     assert records["Sigmoid Attention"]["compute_lost"] == pytest.approx(0.38, abs=0.01)
     assert records["AttnRes"]["compute_lost"] == pytest.approx(0.91, abs=0.01)
     assert sheet_json(sheet)["slope"] == pytest.approx(-0.0613 / 13, rel=1e-3)
@@ -187,3 +190,29 @@ def test_a_ladder_sweep_gets_the_same_pages(tmp_path: Path, synthetic: ModuleTyp
     assert {r["arm"] for r in loss["records"] if r["masked"]} >= {"sigmoid"}
     factorial = report_content(tmp_path, "plain", kind="factorial")
     assert any("sigmoid" in r["term"] and r["decided"] for r in factorial["records"])
+
+
+def test_decoupling_task_by_task(tmp_path: Path) -> None:
+    """An arm that follows its loss on one task and falls far below it on the other."""
+    rows = ["arm,class,task,seed,accuracy,loss"]
+    for arm, kind, first, second, loss in (
+        ("base", "baseline", 0.0, 0.0, 0.0),
+        ("gate", "attention output", -0.021, -0.30, 0.02),
+        ("norm", "norm", -0.02, -0.02, 0.02),
+        ("mlp", "MLP", -0.04, -0.04, 0.04),
+    ):
+        rows += [
+            f"{arm},{kind},{task},{seed},{0.6 + effect + 0.002 * (seed * 7 % 5 - 2)},{2 + loss}"
+            for task, effect in (("piqa", first), ("arc", second)) for seed in range(4)
+        ]  # fmt: skip
+    path = tmp_path / "tasks.csv"
+    path.write_text("\n".join(rows) + "\n")
+    sheet = sheet_of_table(path, kind="decoupling", metric="accuracy", baseline="base")
+    by_task = sheet_json(sheet)["by_task"]
+    assert abs(by_task["piqa"]["arms"]["gate"]["index"]) < 2
+    assert by_task["arc"]["arms"]["gate"]["index"] < -20
+    assert by_task["arc"]["slope"] == pytest.approx(-0.02, rel=0.05)
+    (section,) = (s for s in sheet.sections if s.title == "Task by task")
+    assert section.small == "1 of 6 entries fall further than their loss"
+    page = re.sub(r"data:image[^\"]+", "", write_sheet(sheet, tmp_path / "page").page.read_text())
+    assert not re.search(r"\b(nan|NaN|None|inf)\b", page)

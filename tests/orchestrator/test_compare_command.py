@@ -341,7 +341,7 @@ def test_one_number_in_two_spellings_is_not_two(tmp_path: Path) -> None:
         for i, (arm, seed) in enumerate((("a", "1"), ("a", "1.0"), ("b", "1"), ("b", "2")))
     ]
     path.write_text("arm,seed,x\n" + "\n".join(rows))
-    with pytest.raises(AnalysisError, match="column 'seed' writes one seed as '1' and as '1[.]0'; write it one way"):
+    with pytest.raises(AnalysisError, match=r"column 'seed' writes one seed as '1' and as '1[.]0'; write it one way"):
         run(str(path), "--baseline", "a")
     path.write_text(
         "arm,seed,x\n" + "".join(f"{a},{s}.0,{0.5 + s / 10 + (a == 'b')}\n" for a in "ab" for s in (1, 2, 3))
@@ -349,5 +349,5 @@ def test_one_number_in_two_spellings_is_not_two(tmp_path: Path) -> None:
     (found,) = json.loads(run(str(path), "--baseline", "a", "--paired", "--json"))["verdicts"]
     assert found["n"] == 3
     path.write_text("arm,seed,x\n2,1,0.1\n2.0,2,0.2\n3,1,0.1\n3,2,0.3\n")
-    with pytest.raises(AnalysisError, match="one arm as '2' and as '2[.]0'"):
+    with pytest.raises(AnalysisError, match=r"one arm as '2' and as '2[.]0'"):
         run(str(path), "--baseline", "3")
