@@ -127,7 +127,8 @@ class JobReport:
         reason: the scheduler's reason in words ("why is it waiting", "who cancelled it").
         details: anything else worth showing, as flat JSON values (node, restarts, elapsed seconds, ...).
         missing_s: with UNKNOWN: the scheduler has answered and knows no such job, which must be heard for so many
-            seconds, and twice, before it means GONE. A backend counts for as long as it lives, the loop across loops.
+            seconds, and twice (``details["misses"]``), before it means GONE. A backend counts for as long as it lives,
+            the loop across loops.
     """
 
     state: JobState

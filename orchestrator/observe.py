@@ -253,13 +253,18 @@ class Observer:
         """The scheduler's word; a job that it has missed for long enough is gone, however many loops have asked it.
 
         A loop that is killed, or lives for one pass, does not hear often enough by itself what has to be heard for a
-        while and more than once (``JobReport.missing_s``)."""
+        while and more than once (``JobReport.missing_s``). A heartbeat that is silent as well speaks for the same: then
+        the policy's patience with silence is enough."""
         missed = report.state is JobState.UNKNOWN and report.missing_s is not None
         if missed != (view.missing is not None) and (missed or report.state is not JobState.UNKNOWN):
             view.missing = now if missed else None
             self._board.dirty.add(pack)
-        if not missed or view.missing is None or view.missing >= self._born:  # then the backend counts by itself
+        if not missed or view.missing is None or report.missing_s is None:
             return report
-        if now - view.missing < (report.missing_s or 0.0):
+        silence, patience = self._board.policy.lost_after_s, report.missing_s
+        if now - view.pulse.changed >= silence:
+            patience = min(patience, silence)
+        twice = view.missing < self._born or report.details.get("misses", 0) > 1
+        if not twice or now - view.missing < patience:
             return report
         return replace(report, state=JobState.GONE, word="absent")

@@ -269,7 +269,8 @@ class Watcher:
     def _unknown(self, handle: JobHandle, why: str, missing_s: float | None = None) -> None:
         track = self._tracks[handle]
         if track.report.state is not JobState.ENDED:
-            track.report = JobReport(JobState.UNKNOWN, track.word, reason=why, missing_s=missing_s)
+            details = {} if missing_s is None else {"misses": track.misses}
+            track.report = JobReport(JobState.UNKNOWN, track.word, reason=why, details=details, missing_s=missing_s)
 
     def _told(self, track: Track) -> JobReport:
         """The report with the age of what it rests on: "RUNNING, last seen 14 min ago"."""

@@ -13,6 +13,7 @@ from typing import Any
 from cluster.fake_slurm.control import FakeSlurm
 from cluster.slurm.commands import Commands
 from cluster.submitit_backend import SlurmBackend
+from jobs.facts import read_closed
 from orchestrator.loop import Loop
 
 
@@ -45,3 +46,20 @@ def test_a_job_that_the_controller_forgot_is_given_up_by_loops_of_one_pass(
         slurm.advance(1.0)
     sweep.check()
     assert len(sweep.attempts()) == 2
+
+
+def test_a_silent_heartbeat_speaks_for_a_job_that_is_gone(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    """Accounting calls what a controller has forgotten running for ever."""
+    slurm.switch(execute=False)
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=3, step_seconds=0.0)
+    commands = Commands(looks_per_minute=6000, orders_per_minute=6000)
+    backend = SlurmBackend(sweep.profile, submissions=sweep.workspace.submissions, commands=commands)
+    loop = sweep.loop(backend, replace(proof.FAST, lost_after_s=1.0))
+    loop.tick()
+    slurm.crash_controller()
+    slurm.switch(execute=True)
+    sweep.until(loop, lambda report: report.done, 60, slurm)
+    sweep.check()
+    assert [closed.message for a in sweep.attempts() if (closed := read_closed(a.closed)) and closed.by == "loop"] == [
+        "ended before any worker claimed the attempt"
+    ]
