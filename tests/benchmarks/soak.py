@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packs", type=int, default=50, help="packs of 40 runs [50]")
     parser.add_argument("--seed", type=int, default=1, help="of the agent of chaos [1]")
-    parser.add_argument("--every", type=float, default=5.0, help="mean seconds between two hits on full nodes [5]")
+    parser.add_argument("--every", type=float, default=4.0, help="mean seconds between two hits on full nodes [4]")
     parser.add_argument("--minutes", type=float, default=60.0, help="give up after so many [60]")
     parser.add_argument("--folder", type=Path, help="keep everything here [a temporary folder]")
     parser.add_argument("--only", choices=["undisturbed"], help="just this part, into --folder")

@@ -30,7 +30,7 @@ KINDS = {
     "slurmd killed, steps live": 3,
     "node set down": 3,
     "launcher killed": 4,
-    "controller killed": 3,
+    "controller killed": 2,
     "requeued by hand": 3,
     "cancelled by hand": 2,
     "cancelled in the queue": 1,
