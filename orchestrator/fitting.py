@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cluster.backend import Resources
 from jobs.checkpoint import newest_meta
 from jobs.layout import Judged, judge_count
 from jobs.workspace import Workspace
-from sweeps.design import PackPlan
+from sweeps.design import Design
+
+PARALLEL = ("train", "search")
+"""Runners that several processes carry out only where the config says so."""
 
 
 def processes_of(resources: Mapping[str, Any]) -> int:
@@ -27,9 +30,10 @@ def judge_fit(space: Workspace, pack: str, resources: Mapping[str, Any], fresh_a
     return ("exact", "") if meta is None else judge_count(meta, processes_of(resources))
 
 
-def fit_notices(space: Workspace, packs: Iterable[PackPlan]) -> list[str]:
-    """What a plan should say of packs that have begun with another number of processes. Costs what has begun, not what
-    is planned."""
+def fit_notices(space: Workspace, design: Design) -> list[str]:
+    """What a plan should say of processes: packs that have begun with another number of them, and runs that could not
+    use several. Costs what has begun, not what is planned."""
+    packs = design.packs
     begun: set[str] = set()
     if space.packs.is_dir():
         for part in os.scandir(space.packs):
@@ -40,4 +44,24 @@ def fit_notices(space: Workspace, packs: Iterable[PackPlan]) -> list[str]:
             verdict, why = judge_fit(space, pack.id, pack.resources)
             if verdict != "exact":
                 found[f"{verdict}: {why}"] += 1
-    return [f"{count} pack{'s' * (count > 1)} would go on {why}" for why, count in sorted(found.items())]
+    return _unused(design) + [
+        f"{count} pack{'s' * (count > 1)} would go on {why}" for why, count in sorted(found.items())
+    ]
+
+
+def _unused(design: Design) -> list[str]:
+    """Cells whose runs are one process by their own config, in packs that would be started as several."""
+    alone = [
+        cell.name
+        for cell in design.cells
+        if cell.runner in PARALLEL
+        and cell.config.get("strategy", "single") == "single"
+        and processes_of(cell.resources) > 1
+    ]
+    if not alone:
+        return []
+    several = len(alone) > 1
+    return [
+        f"runs of {len(alone)} cell{'s' * several} ({alone[0]}{', ...' * several}) would be started as several processes "
+        f"with strategy: single, and refuse to train: set strategy: ddp, or resources.processes: 1"
+    ]

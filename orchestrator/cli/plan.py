@@ -35,8 +35,8 @@ def command(
     space = workspace(ctx)
     study = prepare_study(space, file, overrides, backend, max_in_flight)
     cost, done = price(space, study.prepared, backend, max_in_flight)
-    packs = study.prepared.design.packs
-    notices = [*study.notices(space), *site_notices(packs, backend), *fit_notices(space, packs)]
+    design = study.prepared.design
+    notices = [*study.notices(space), *site_notices(design.packs, backend), *fit_notices(space, design)]
     limits = planned_limits(space, study.prepared.design, backend, done)
     if as_json:
         print_json({**plan_json(study.prepared, cost, done, notices, limits), **study.payload()})

@@ -61,7 +61,7 @@ def command(
     prepared = study.prepared
     cost, done = price(space, prepared, backend, max_in_flight)
     # A mistake in the site profile is told before the plan.
-    notices = [*site_notices(prepared.design.packs, backend), *fit_notices(space, prepared.design.packs)]
+    notices = [*site_notices(prepared.design.packs, backend), *fit_notices(space, prepared.design)]
     if not as_json:
         study.show(console, ctx.obj.verbose > 0)
         limits = planned_limits(space, prepared.design, backend, done)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import ModuleType
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,11 +151,26 @@ def test_a_resume_that_is_not_exact_says_so_on_the_run(bench: Bench, capsys: pyt
     bench.plan([spec], resources={"processes": 2})
     assert bench.foretold().words == "not exact: processes 1 -> 2"
     (pack,) = read_desired(bench.space).packs.values()
-    notices = fit_notices(bench.space, [PackPlan(pack.id, pack.runs, "s", 0, pack.resources, {})])
+    planned: Any = SimpleNamespace(packs=[PackPlan(pack.id, pack.runs, "s", 0, pack.resources, {})], cells=[])
+    notices = fit_notices(bench.space, planned)
     assert notices == ["1 pack would go on not exact: processes 1 -> 2"]
     assert bench.retried() == (6, "not exact: processes 1 -> 2")
     finished = next(fact for fact in read_pack(bench.space.pack(bench.pack))[-1].facts if isinstance(fact, Finished))
     assert finished.exact == ("resumed at step 6: not exact: processes 1 -> 2",)
+
+
+def test_a_plan_says_which_runs_cannot_use_several_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "name: several\nrunner: train\nresources: {processes: 2}\nconfig: {optimizer: {lr: 0.01}, steps: 9, "
+    text += "task: {name: memorize, values: 8}}\nfactors: {plan: {one: {}, two: {strategy: ddp}}}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(SystemExit) as exit:
+        main(["--root", str(tmp_path / "runs"), "plan", str(tmp_path / "s.yaml"), "--json"])
+    assert not exit.value.code
+    (notice,) = [n for n in json.loads(capsys.readouterr().out)["notices"] if "strategy" in n]
+    assert notice.startswith("runs of 1 cell (")
+    assert "one" in notice.partition(")")[0]
 
 
 def test_other_threads_are_not_exact_and_parts_for_another_number_of_processes_are_refused(
