@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from jobs.workspace import Workspace
+from orchestrator.cli.again import to_type
 from orchestrator.cli.plan_view import show_plan
 from orchestrator.cli.pricing import price
 from orchestrator.cli.units import hours
@@ -119,9 +120,10 @@ def run_pilots(
         run_to_end(space, name, backend, limit, console, again)
         if not one.over(space):
             raise PilotUnfinished(
-                f"the pilot {name} ended without all of its runs, so that values.{one.pilot} cannot be chosen; see why "
-                f"with `orchestrate errors {name}`, mend it with `orchestrate retry --sweep {name}`, and type the same "
-                "command again"
+                f"the pilot {name} ended without all of its runs, so that values.{one.pilot} cannot be chosen.\n"
+                f"Why:         {to_type(space, 'errors', name)}\n"
+                f"Mend it:     {to_type(space, 'retry', '--sweep', name)}\n"
+                f"Then go on:  {again}"
             )
     tables = outlook(space, file, overrides).tables
     for name, path in tables.items():

@@ -7,7 +7,7 @@ import sys
 import click
 
 from orchestrator.cli.again import typed
-from orchestrator.cli.common import backend_options, confirm, print_json, workspace
+from orchestrator.cli.common import backend_options, check_writable, confirm, print_json, workspace
 
 ASK_ABOVE_HOURS = 0.5
 
@@ -56,6 +56,7 @@ def command(
     from orchestrator.site_notices import site_notices
 
     space = workspace(ctx)
+    check_writable(space)
     console = Console(stderr=True)
     study = prepare_study(space, file, overrides, backend, max_in_flight)
     prepared = study.prepared
@@ -78,7 +79,8 @@ def command(
         prepared = prepare(space, file, overrides, tables)
         if not as_json:
             cost, done = price(space, prepared, backend, max_in_flight)
-            show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, notices)
+            limits = planned_limits(space, prepared.design, backend, done)
+            show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, notices, limits)
     commit(space, prepared)
     if not freeze_analysis(space, prepared):
         click.echo(

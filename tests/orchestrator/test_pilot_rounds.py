@@ -161,10 +161,11 @@ def test_the_chain_from_the_grid_over_its_extensions_to_the_study(space: Workspa
 
 
 def test_a_pilot_with_failed_runs_stops_the_chain_and_says_what_to_type(folder: Path, space: Workspace) -> None:
-    (folder / "pilot.yaml").write_text(yaml.safe_dump(pilot_content(faults={"error_at": 2})))
+    (folder / "pilot.yaml").write_text(yaml.safe_dump(pilot_content(faults={"gpu_oom_at": 2})))
     code, err = swept("study.yaml")
     assert code == 1
-    assert "orchestrate retry --sweep grid" in err
+    assert "retry --sweep grid" in err
+    assert "sweep study.yaml" in err.split("Then go on:")[1]
     assert "Traceback" not in err
     assert not space.plan("study").exists()
     assert not (space.root / "rates").exists()
