@@ -60,8 +60,8 @@ def _unused(design: Design) -> list[str]:
     ]
     if not alone:
         return []
-    several = len(alone) > 1
+    which = f"{len(alone)} cells ({alone[0]}, ...)" if len(alone) > 1 else f"1 cell ({alone[0]})"
     return [
-        f"runs of {len(alone)} cell{'s' * several} ({alone[0]}{', ...' * several}) would be started as several processes "
-        f"with strategy: single, and refuse to train: set strategy: ddp, or resources.processes: 1"
+        f"runs of {which} would be started as several processes with strategy: single, and refuse to train: "
+        f"set strategy: ddp, or resources.processes: 1"
     ]

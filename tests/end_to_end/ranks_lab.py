@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from jobs.durable import read_log, replace_file
-from jobs.facts import Closed, Finished, Started, read_closed
+from jobs.facts import Closed, Finished, Started, read_claimed, read_closed
 from jobs.spec import RunSpec, pack_id
 from jobs.state import read_pack
 from jobs.workspace import AttemptDir, Workspace
@@ -59,6 +59,12 @@ class RanksSweep:
     def started(self, pack: int = 0) -> list[Started]:
         records = read_pack(self.workspace.pack(self.packs[pack]))
         return [fact for record in records for fact in record.facts if isinstance(fact, Started)]
+
+    def claimed(self, pack: int = 0) -> str:
+        """The job of the newest attempt: ``<name>/<id>/<restarts>``."""
+        record = read_claimed(self.attempts(pack)[-1].claimed)
+        assert record is not None
+        return record.job
 
     def saved(self, pack: int = 0) -> bool:
         """Its newest attempt has saved a checkpoint."""
