@@ -22,7 +22,10 @@ import pytest
 
 from cluster.fake_backend import FakeBackend
 from cluster.local_backend import LocalBackend
-from jobs.facts import Heartbeat, read_claimed
+from jobs.admission import claim
+from jobs.durable import AppendLog
+from jobs.facts import Finished, Heartbeat, Product, Started, close_attempt, fact_record, read_claimed
+from jobs.launch import read_launch
 from jobs.spec import InputRef, RunSpec
 from jobs.state import RunState, read_pack
 from jobs.workspace import Workspace
@@ -360,6 +363,37 @@ def test_8_01_a_child_never_runs_after_its_parent_failed(site: Site, lab: Module
     assert site.workspace.attempts(second) == []
     (why,) = report.waiting["s"]
     assert why.startswith("blocked: needs a run which has failed")
+
+
+def test_8_02_one_parent_of_three_failed_and_the_others_are_gone_on_with(site: Site, lab: ModuleType) -> None:
+    """Only one kind of dependency was offered. Ours is an edge from run to run: a child needs its own parent's product,
+    and what becomes of another seed of that stage is nothing to it."""
+    parents = [RunSpec("toy", {"products": ["x"]}, seed) for seed in range(3)]
+    children = [RunSpec("toy", {"consumes": ["i"]}, n, {"i": InputRef(p.id, "x")}) for n, p in enumerate(parents)]
+    packs = lab.write_plan(site.workspace, "s", [[spec] for spec in (*parents, *children)])
+
+    def work(entry: Any, job: str) -> Generator[None, None, int]:
+        (attempt,) = [site.workspace.attempt(pack, 1) for pack in packs if pack in entry["cwd"]]
+        claim(attempt, job)
+        yield
+        log = AppendLog(attempt.facts)
+        log.append(fact_record(Started(time=0.0, step=0, host="lab", pid=1, members=1, threads=1)))
+        run = read_launch(attempt.launch).members[0].run
+        product = {"x": Product(path="products/x.json", sha256="0", bytes=1)}
+        log.append(fact_record(Finished(time=1.0, run=run, status="completed", step=1, seconds=1.0, products=product)))
+        log.close()
+        close_attempt(attempt, by="worker", outcome="completed", step=1)
+        return 0
+
+    site.fake._execute = work
+    loop = site.loop(replace(POLICY, retries={}))
+    loop.tick()
+    site.fake.end(f"orc-{packs[1]}-a1", cause="exit", word="FAILED", code=1)
+    report = site.finish(loop)
+    states = [loop.board.states.get(spec.id, RunState.PENDING) for spec in (*parents, *children)]
+    done, failed, waits = RunState.COMPLETED, RunState.FAILED, RunState.PENDING
+    assert states == [done, failed, done, done, waits, done]
+    assert [why.startswith("blocked: ") for why in report.waiting["s"]] == [True]
 
 
 def test_8_03_four_states_and_two_verbs(site: Site) -> None:

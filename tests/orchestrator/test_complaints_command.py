@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
+from scipy import stats
 
 from cluster.fake_backend import FakeBackend
 from cluster.local_backend import LocalBackend
-from jobs.facts import FailureClass, close_attempt
+from jobs.durable import AppendLog
+from jobs.facts import FailureClass, Finished, Started, close_attempt, fact_record
 from jobs.state import RunState
-from jobs.workspace import Workspace
+from jobs.workspace import AttemptDir, Workspace
 from orchestrator.cli.main import main
 from orchestrator.loop import Loop
 from orchestrator.planning import commit, prepare
@@ -237,3 +240,154 @@ def test_8_06_one_run_in_two_sweeps_is_counted_once(workspace: Workspace, lab: M
     assert len(fake.jobs()) == 1
     assert [summary(workspace, name).counts[RunState.COMPLETED] for name in ("one", "two")] == [2, 2]
     assert len(list(workspace.packs.glob("*/*"))) == 1
+
+
+def test_8_06_two_configs_under_one_name_are_refused(orchestrate: Command, tmp_path: Path) -> None:
+    """An aggregate silently mixed two arms."""
+    table = tmp_path / "t.csv"
+    rows = [f"base,{seed},0.5{seed},c0" for seed in (1, 2, 3)]
+    rows += [f"new,{seed},0.6{seed},{'c1' if seed < 3 else 'c2'}" for seed in (1, 2, 3)]
+    table.write_text("\n".join(["arm,seed,value,config", *rows]) + "\n")
+    asked = ("compare", str(table), "--baseline", "base", "--metric", "value")
+    code, _, err = orchestrate(*asked, "--config-column", "config")
+    assert code == 2
+    assert "new" in err
+    assert "c1" in err
+    assert "c2" in err
+
+
+def test_8_06_a_changed_config_under_its_old_name_is_another_run(
+    workspace: Workspace, orchestrate: Command, json_of: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """In our own sweeps the name of an arm decides nothing: results of the old config are not counted for the new."""
+    file = tmp_path / "two.yaml"
+
+    def plan(level: float) -> None:
+        arms = {"base": {}, "new": {"level": level}}
+        content = {"name": "two", "runner": "toy", "factors": {"arm": arms}, "seeds": 3, "config": {"steps": 2}}
+        file.write_text(yaml.safe_dump({**content, "analysis": {"baseline": {"arm": "base"}}}))
+        commit(workspace, prepare(workspace, str(file)))
+
+    plan(0.9)
+    loop = Loop(workspace, LocalBackend(), FAST, code="")
+    assert loop.watch().counts["two"][RunState.COMPLETED] == 6
+    loop.close()
+    plan(0.6)
+    code, out, err = orchestrate("report", "two", "--json")
+    assert code == 0, err
+    counts = summary(workspace, "two").counts
+    assert (counts[RunState.COMPLETED], counts[RunState.PENDING]) == (3, 3)
+    assert all(cell["value"] is None and "3 pending" in cell["reason"] for cell in json_of(out)["cells"])
+
+
+def test_8_07_n_mean_interval_noise_and_method_agree_with_scipy(
+    orchestrate: Command, json_of: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """Means and intervals over seeds were left to notebooks."""
+    base, new = [0.50, 0.52, 0.49, 0.51], [0.58, 0.55, 0.60, 0.57]
+    table = tmp_path / "t.csv"
+    rows = [f"{arm},{seed},{v}" for arm, values in (("base", base), ("new", new)) for seed, v in enumerate(values)]
+    table.write_text("\n".join(["arm,seed,value", *rows]) + "\n")
+    asked = ("--baseline", "base", "--metric", "value", "--sigma", "own", "--correction", "none", "--json")
+    code, out, err = orchestrate("compare", str(table), *asked)
+    assert code == 0, err
+    found = json_of(out)
+    (verdict,) = found["verdicts"]
+    golden = stats.ttest_ind(new, base, equal_var=False)
+    interval = golden.confidence_interval(0.95)
+    assert (verdict["n"], verdict["n_baseline"]) == (4, 4)
+    assert verdict["mean"] == pytest.approx(sum(new) / 4)
+    assert verdict["p"] == pytest.approx(golden.pvalue, rel=1e-9)
+    assert (verdict["low"], verdict["high"]) == (pytest.approx(interval.low), pytest.approx(interval.high))
+    assert verdict["df"] == pytest.approx(golden.df)
+    assert found["floors"], "the noise floor of the baseline"
+    assert "t tests with sigma own" in found["sentences"][2], "the method is named"
+
+
+KINDS = ("not planned", "failed", "nan", "running", "pending", "too few seeds", "not exact")
+
+
+def test_8_08_a_matrix_with_one_cell_of_each_kind(
+    workspace: Workspace, orchestrate: Command, json_of: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """A cell without a number ended up blank, zero, or as a mean over fewer seeds. 8 arms on 8 tasks; on the first
+    task every arm but the baseline has its own trouble."""
+    arms = {"base": {}} | {kind.replace(" ", "_"): {"note": kind} for kind in KINDS}
+    content = {
+        "name": "kinds",
+        "runner": "toy",
+        "factors": {"arm": arms, "task": {f"t{n}": {"stack": f"t{n}"} for n in range(8)}},
+        "seeds": 3,
+        "config": {"steps": 4},
+        "exclude": [{"when": {"arm": "not_planned", "task": "t0"}, "reason": "the vocabulary does not fit"}],
+        "analysis": {"baseline": {"arm": "base"}, "arm": "arm", "column": "task"},
+    }
+    file = tmp_path / "kinds.yaml"
+    file.write_text(yaml.safe_dump(content))
+    prepared = prepare(workspace, str(file))
+    commit(workspace, prepared)
+    pack_of = {pack.runs[0]: pack.id for pack in prepared.design.packs}
+    for run in prepared.design.runs:
+        labels = prepared.design.labels(run)
+        kind = labels["arm"].replace("_", " ") if labels["task"] == "t0" else ""
+        fill(workspace.attempt(pack_of[run.id], 1), run.id, int(labels["seed"]), kind)
+    code, out, err = orchestrate("report", "kinds", "--json")
+    assert code == 0, err
+    content = json_of(out)
+    cells = {(cell["row"], cell["column"]): cell for cell in content["cells"]}
+    first = {kind: cells[kind.replace(" ", "_"), "t0"] for kind in KINDS}
+    said = {
+        "not planned": "the vocabulary does not fit",
+        "failed": "user error",
+        "running": "running",
+        "pending": "pending",
+        "too few seeds": "2 failed",
+    }
+    for kind, word in said.items():
+        assert word in str(first[kind]["reason"]), (kind, first[kind])
+        assert not first[kind]["decided"], "no ranking over a cell with a reason"
+    for kind in ("not planned", "failed", "running", "pending"):
+        assert first[kind]["value"] is None, kind
+    assert "diverged" in str(first["nan"]), first["nan"]
+    assert content["resumes"]["not_exact"] == {"not exact: threads 1 -> 2": 3}
+    whole = [cell for (_, task), cell in cells.items() if task != "t0"]
+    assert len(whole) == 49
+    assert all(cell["value"] is not None and cell["n"] == 3 for cell in whole)
+    code, _, err = orchestrate("report", "kinds", "--strict")
+    assert code == 1
+    assert "no number" in err or "without a number" in err
+
+
+def fill(place: AttemptDir, run: str, seed: int, kind: str) -> None:
+    """Facts of one run as its kind wants them; ``""``: all went well."""
+    if kind == "pending":
+        return
+    place.path.mkdir(parents=True)
+    member = {"run": run, "config": 0, "seed": seed}
+    launch = {"pack": place.pack, "attempt": 1, "name": f"orc-{place.pack}-a1", "runner": "toy", "configs": [{}]}
+    place.launch.write_text(json.dumps({**launch, "members": [member], "root": "/"}))
+    place.claimed.write_text(json.dumps({"time": 0.0, "job": f"orc-{place.pack}-a1/1/0", "host": "h", "pid": 1}))
+    log = AppendLog(place.facts)
+    exact = "not exact: threads 1 -> 2" if kind == "not exact" else None
+    log.append(fact_record(Started(time=1.0, step=0, exact=exact, host="h", pid=1, members=1, threads=1)))
+    failed = kind == "failed" or (kind == "too few seeds" and seed > 1)
+    if kind == "nan":
+        gone: Any = {"failure": FailureClass.DIVERGED, "message": "loss is nan at step 3"}
+        log.append(fact_record(Finished(time=2.0, run=run, status="failed", step=3, **gone)))
+    elif kind != "running" and not failed:
+        value = 0.5 + 0.01 * (seed + len(run) % 3) + 0.001 * int(run[-2:], 16) / 255
+        rows = AppendLog(place.metrics)
+        rows.append({"run": run, "step": 4, "test/accuracy": value})
+        rows.close()
+        summary = {"test/accuracy": value}
+        verdicts = (exact,) if exact else ()
+        log.append(
+            fact_record(
+                Finished(time=2.0, run=run, status="completed", step=4, seconds=1, summary=summary, exact=verdicts)
+            )
+        )
+    log.close()
+    if failed:
+        close_attempt(place, by="worker", outcome="failed", failure=FailureClass.USER_ERROR, message="wrong")
+    elif kind != "running":
+        close_attempt(place, by="worker", outcome="completed", step=4)
