@@ -94,6 +94,7 @@ def explained(
         return {**ended, "ranks": size}
     missing = set(range(1, size))
     found: list[tuple[float, int, int]] = []
+    hosts: dict[int, str] = {}
     end = time.monotonic() + patience_s
     while missing:
         for rank in sorted(missing):
@@ -105,6 +106,7 @@ def explained(
             if other.get("job") == token:
                 how = other["code"] if other["code"] is not None else -other["signal"]
                 found.append((other["time"], rank, how))
+                hosts[rank] = other.get("host", "")
         if missing and time.monotonic() >= end:
             break
         if missing:
@@ -114,4 +116,5 @@ def explained(
     if first is None or first[1] == PEER_LOST:
         return said
     code = first[1]
-    return {**said, "rank": first[0], "code": code if code >= 0 else None, "signal": -code if code < 0 else None}
+    said |= {"rank": first[0], "failed_on": hosts[first[0]]}
+    return {**said, "code": code if code >= 0 else None, "signal": -code if code < 0 else None}

@@ -243,6 +243,8 @@ class _Attempt:
             return self._yield()
         try:
             if self._recorder is not None:
+                if closed is not None:
+                    self._recorder.abandon()
                 self._recorder.commit()
                 self._recorder.close()
         except OSError:

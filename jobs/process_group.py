@@ -59,7 +59,7 @@ class Group(Ranks):
 
 def _lost(error: RuntimeError) -> PeerLost:
     """gloo and the store know only text."""
-    text = str(error).partition("\n")[0]
+    text = str(error).partition("\n")[0].partition(". ")[0]
     kind = PeersSilent if "timed out" in text.lower() or "timeout" in text.lower() else PeerLost
     return kind(f"another process of this attempt is gone or silent ({text[:300]})")
 

@@ -163,10 +163,11 @@ def test_what_ranks_on_other_machines_left_explains_the_first(tmp_path: Path) ->
     lost = _ended(PEER_LOST)
     assert explained(_ended(77), main, 2, "t") == {**_ended(77), "ranks": 2}, "it has a reason of its own"
     Path(path_of(main, 1)).write_text(json.dumps(_ended(PEER_LOST, at=3.0)))
-    Path(path_of(main, 2)).write_text(json.dumps(_ended(None, 9, at=2.0)))
+    Path(path_of(main, 2)).write_text(json.dumps({**_ended(None, 9, at=2.0), "host": "h2"}))
     Path(path_of(main, 3)).write_text(json.dumps(_ended(1, at=0.0, job="of another start")))
     told = explained(lost, main, 4, "t", 0.0)
     assert (told["rank"], told["code"], told["signal"], told["silent"]) == (2, None, 9, [])
+    assert told["failed_on"] == "h2"
     told = explained(lost, main, 5, "t", 0.1)
     assert (told["rank"], told["silent"]) == (2, [4]), "a node that died leaves nothing"
     told = explained(lost, str(tmp_path / "other.json"), 2, "t", 0.0)

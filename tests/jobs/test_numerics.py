@@ -25,6 +25,14 @@ def test_equal_environments_are_exact_and_every_difference_is_named() -> None:
     assert found.startswith(f"not exact: threads 7 -> {then['threads']}; torch 2.0.0 -> {torch.__version__}; cpu capa")
 
 
+def test_another_number_of_processes_is_named_and_an_older_checkpoint_was_written_by_one() -> None:
+    one, two = environment("p1", ["r1"]), environment("p1", ["r1"], 2)
+    older = {name: value for name, value in one.items() if name != "processes"}
+    assert verdict(older, one) == "exact"
+    assert verdict(older, two) == "not exact: processes 1 -> 2"
+    assert verdict(two, one) == "not exact: processes 2 -> 1"
+
+
 def test_an_older_checkpoint_that_says_less_is_not_called_exact() -> None:
     then = environment("p1", ["r1"])
     older = {name: value for name, value in then.items() if name != "processor"}

@@ -251,3 +251,12 @@ def test_processes_that_drift_apart_are_found_out(
     monkeypatch.setattr(PackedAdamW, "update", drifting)
     with pytest.raises(JobError, match="the processes hold different weights"):
         together(training_pack("train", [(ddp, 0)]), 2)
+
+
+def test_a_probe_times_all_of_them_together(training_pack: Any, ddp: dict[str, Any]) -> None:
+    pack = training_pack("train", [(ddp, 0)])
+    sessions = together(pack, 2, max_steps=3)
+    assert [session.progress.step for session in sessions] == [3, 3]
+    (event,) = [event for event in pack.events() if event.name == "probe"]
+    assert event.data["steps"] == 3
+    assert not pack.finished()
