@@ -91,7 +91,8 @@ class Ledger:
     def write(
         self, board: Board, wishes: Wishes, known: frozenset[str], now: float, policy: Policy, outlook: Outlook
     ) -> str:
-        """Store what changed in this pass. Returns "" or why it could not be stored (it is kept for the next pass)."""
+        """Store what changed in this pass. Returns "" or why it could not be stored: it is kept for the next pass, or
+        the whole index in memory."""
         if self._index is None:
             board.dirty.clear()
             return ""
@@ -134,7 +135,7 @@ class Ledger:
             return f"the index was not written: {error}"
         self._batches |= new
         board.dirty.clear()
-        return ""
+        return self._index.trouble
 
     def _recost(self, board: Board, pack: str, cost: dict[str, float]) -> None:
         before = self._costs.get(pack, {})

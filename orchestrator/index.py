@@ -83,13 +83,14 @@ class Index:
         self._write = write
         self.identity = identity
         refuse_network(path)
+        self.trouble = ""
+        """Why it is kept in memory instead (a full disk), "" where it is not."""
         if write:
-            path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                self._open()
-            except sqlite3.DatabaseError:
-                discard(path)
-                self._open()
+                self._open_file()
+            except (OSError, sqlite3.OperationalError) as error:
+                self.trouble = f"the index {path} cannot be written, so `status` reads files instead: {error}"
+                self._open(":memory:")
         else:
             if not path.exists():
                 raise FileNotFoundError(path)
@@ -101,8 +102,16 @@ class Index:
             except sqlite3.DatabaseError as error:
                 raise FileNotFoundError(f"{path} cannot be read: {error}") from error
 
-    def _open(self) -> None:
-        self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+    def _open_file(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._open(self.path)
+        except sqlite3.DatabaseError:
+            discard(self.path)
+            self._open(self.path)
+
+    def _open(self, path: Path | str) -> None:
+        self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")  # after a power cut it is rebuilt
         self._db.executescript(_TABLES)

@@ -232,6 +232,23 @@ def test_4_08_the_loop_itself_waits_when_it_cannot_write(tmpfs: Callable[[int], 
     assert outcomes(space) == [["completed"]] * 2
 
 
+def test_4_08_an_index_without_room_is_kept_in_memory_and_said_so(
+    tmpfs: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies on a disk of its own, which may be full while the workspace's is not."""
+    cache = tmpfs(1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    fill(cache, 0)
+    space = planned(tmp_path / "ws", tmp_path)
+    said: list[str] = []
+    report = watched(space, lambda report: said.extend(report.trouble))
+    assert report.counts["big"][RunState.COMPLETED] == 2
+    assert said
+    assert all("cannot be written, so `status` reads files instead" in text for text in said)
+    screen = CliRunner().invoke(cli, ["--root", str(space.root), "status"]).stdout
+    assert "2 of 2 runs ended  2 completed" in screen
+
+
 def test_4_08_a_limit_on_files_is_waited_for_too(tmp_path: Path) -> None:
     """A quota of 200 kB a file stands where the loop and its workers are; then it is lifted."""
     space = planned(tmp_path / "ws", tmp_path, checkpoint_bytes=400_000)
