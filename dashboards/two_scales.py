@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from dashboards.evidence import Evidence, number_setting
@@ -91,7 +92,8 @@ def two_scales(evidence: Evidence) -> TwoScales:
     by_arm = [{j.verdict.arm: j.verdict for j in v.judged} if v else {} for v in judged]
     warm_up = int(number_setting(evidence.settings, "warm_up") or 0)
     arms = tuple(_both(evidence, arm, names, by_arm, warm_up) for arm in evidence.arms)
-    effects = [e for e in map(_effect, arms) if e is not None]
+    sds = tuple(v.sigma if v is not None else None for v in judged)
+    effects = [e for e in (_effect(arm, *sds) for arm in arms) if e is not None]
     stable = compare_scales(effects) if any(e.large is not None for e in effects) else None
     arms = _ranked(arms) if stable is not None else arms
     published = stable is None
@@ -135,8 +137,12 @@ def _both(evidence: Evidence, arm: str, names: tuple[str, str], by_arm: list[dic
     )
 
 
-def _effect(arm: Both) -> Effect | None:
-    """The arm for `compare_scales`; None where nothing is known at the smaller scale."""
+def _effect(arm: Both, small_sd: float | None, large_sd: float | None) -> Effect | None:
+    """The arm for `compare_scales`; None where nothing is known at the smaller scale.
+
+    Its errors are from the sd of one run, not from verdicts, which take a noise that is not known to be large: that is
+    cautious in a test, and here it would call agreement noise.
+    """
     small, large = arm.small, arm.large
     if small is None or small.difference is None or not arm.started:
         return None
@@ -144,11 +150,25 @@ def _effect(arm: Both) -> Effect | None:
     return Effect(
         arm.arm,
         small.difference,
-        small.standard_error or 0.0,
+        _error(small, small_sd) or 0.0,
         large.difference if usable and large is not None else None,
-        large.standard_error if usable and large is not None else None,
+        _error(large, large_sd) if usable and large is not None else None,
         (arm.diverged, arm.started),
+        _noise(small, small_sd),
+        _noise(large, large_sd) if usable and large is not None else None,
     )
+
+
+def _error(verdict: Verdict, sd: float | None) -> float | None:
+    """Standard error of a difference by the sd of one run; a searched arm's is the verdict's."""
+    if sd is None or verdict.searches or not verdict.n or not verdict.n_baseline:
+        return verdict.standard_error
+    return sd * math.sqrt(1 / verdict.n + 1 / verdict.n_baseline)
+
+
+def _noise(verdict: Verdict, sd: float | None) -> float | None:
+    """Standard error of the arm's own mean; None where it is not told from the baseline's."""
+    return None if sd is None or verdict.searches or not verdict.n else sd / math.sqrt(verdict.n)
 
 
 def _ranked(arms: tuple[Both, ...]) -> tuple[Both, ...]:

@@ -118,6 +118,13 @@ def _effects(evidence: Evidence, found: TwoScales) -> Section | None:
     ]
     if s.disattenuated is not None:
         notes.append(f"Corrected for that, rho would be {short(s.disattenuated, 2)}: an estimate, with no interval.")
+    if s.slope is not None:
+        b = s.slope
+        notes.append(
+            f"An effect at {found.names[1]} is {short(b.value)} [{short(b.low)}, {short(b.high)}] times that at "
+            f"{found.names[0]}, by a line through zero with errors on both sides (Deming, jackknife over arms), which "
+            "noise does not flatten as it does a correlation."
+        )
     return Section(
         "Effects at both scales",
         f"{evidence.metric}, difference from {evidence.options.baseline}",
@@ -188,6 +195,11 @@ def _divergences(evidence: Evidence, found: TwoScales, lost: Sequence[Both]) -> 
         key = "dashed: first warning · line: first non-finite value"
         parts.append(Picture("norms", lambda: norms_figure(shown), "Gradient norms of runs that diverged", key,
                              narrow=len(shown) == 1))  # fmt: skip
+    if any(not w.trace.published for a in found.arms for w in a.watched):
+        notes.append(
+            "Norms logged at evaluations are means over the steps between them, drawn as exponential from one to the "
+            "next: a rise within one interval is seen at its end."
+        )
     if any(w.trace.published for a in found.arms for w in a.watched):
         notes.append(
             "Published traces are a few points (dots): drawn as constant before the first and exponential between and "
@@ -265,6 +277,7 @@ def _content(evidence: Evidence, found: TwoScales) -> dict[str, Any]:
         },
         "same_sign": None if found.signs is None else [found.signs.count, found.signs.total],
         "attenuation": None if s is None else s.attenuation,
+        "slope": None if s is None or s.slope is None else [s.slope.value, s.slope.low, s.slope.high],
         "diverged": [found.lost.count, found.lost.total, found.lost.low, found.lost.high],
         "rescued": list(evidence.conduct.rescued),
     }  # fmt: skip

@@ -76,7 +76,7 @@ def command(
         print_json(view.plain_checklist(items)) if as_json else view.show_checklist(items)
     elif protocol == "audit":
         lines = view.audits(runs, options)
-        print_json(view.plain_audits(lines)) if as_json else view.show_audits(lines, options)
+        print_json(view.plain_audits(lines, runs)) if as_json else view.show_audits(lines, options, runs)
     else:
         found = with_item_errors(compare(runs, options), table.results)
         combined = combined_tasks(found, runs, numbered=asked.seed_column == NUMBERED)

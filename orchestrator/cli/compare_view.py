@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -29,6 +29,8 @@ MORE = (
     "seeds added because of it are a further look (--look)."
 )
 DRAWN = "'drawn' is a bootstrap interval for a figure: with few seeds it is too narrow, and it decides nothing."
+DRAWS = 20_000
+"""Simulated audits behind the error that the protocol's view names."""
 Audits = dict[tuple[str, str | None], list["AuditLine"]]
 """Task and scale -> the audit's lines."""
 
@@ -159,9 +161,10 @@ def audits(results: Sequence[Result], options: Options) -> Audits:
     return found
 
 
-def show_audits(found: Audits, options: Options) -> None:
+def show_audits(found: Audits, options: Options, results: Sequence[Result]) -> None:
     """The published columns, and the small-sample t that they leave out."""
-    from sweeps.analysis.audit import uncorrected_error
+    from sweeps.analysis.audit import realised_error, uncorrected_error
+    from sweeps.analysis.corrections import critical_z
 
     console = _console()
     for (task, scale), lines in found.items():
@@ -176,15 +179,41 @@ def show_audits(found: Audits, options: Options) -> None:
             grid.add_row(a.arm, f"{a.z:+.2f}", _log(a.p, a.log_p), _log(a.p_bonferroni, a.log_p_bonferroni),
                          _log(a.p_sidak, a.log_p_bonferroni), says, *t)  # fmt: skip
         console.print(grid)
+        for arm, why in _left_out(results, task, scale).items():
+            console.print(f"{arm}: left out, {why}", style="yellow", markup=False)
+        survive = (critical_z(options.alpha, size, kind) for kind in ("bonferroni", "sidak"))
         console.print(
-            f"Uncorrected, a false flag somewhere has probability {uncorrected_error(size, options.alpha):.4f}. "
-            "The rule takes a sigma from few seeds as known: with 19 null arms of one run and 3 baseline seeds its "
-            "real family-wise error is 0.46, not 0.05 (docs/statistics.md).\n"
+            f"|z| beyond {next(survive):.3f} survives ({next(survive):.3f} by Sidak). "
+            f"Uncorrected, a false flag somewhere has probability {uncorrected_error(size, options.alpha):.4f}."
         )
+        seeds = int(lines[0].t.df) + 1 if lines and lines[0].t else 0
+        if seeds > 1:
+            real = realised_error(arms=size, baseline_seeds=seeds, draws=DRAWS, alpha=options.alpha)["family_wise"]
+            console.print(
+                f"The rule takes the sd of {seeds} baseline seeds as known: of {size} arms of one run, none of which "
+                f"differs, it calls one different with a chance of {real:.2f}, not {options.alpha:g} (simulated).\n"
+            )
 
 
-def plain_audits(found: Audits) -> list[dict[str, Any]]:
-    return [{"task": task, "scale": scale, **asdict(a)} for (task, scale), lines in found.items() for a in lines]
+def plain_audits(found: Audits, results: Sequence[Result]) -> list[dict[str, Any]]:
+    """A row an arm; ``left_out`` says which of its runs the rule does not see, also of arms it does not see at all."""
+    rows = []
+    for (task, scale), lines in found.items():
+        lost = _left_out(results, task, scale)
+        rows += [{"task": task, "scale": scale, **asdict(a), "left_out": lost.pop(a.arm, None)} for a in lines]
+        rows += [{"task": task, "scale": scale, "arm": arm, "left_out": why} for arm, why in lost.items()]
+    return rows
+
+
+def _left_out(results: Sequence[Result], task: str, scale: str | None) -> dict[str, str]:
+    """Arm -> which of its runs have no value that the audit's rule could take, and why."""
+    from sweeps.analysis.results import checked, without_value
+
+    gone: dict[str, list[Result]] = {}
+    for r in checked(results):
+        if (r.task, r.scale) == (task, scale) and (r.value is None or r.diverged):
+            gone.setdefault(r.arm, []).append(replace(r, value=None, reason=r.reason or "diverged"))
+    return {arm: without_value(runs) for arm, runs in sorted(gone.items())}
 
 
 def _show_combined(console: Console, combined: Sequence[CombinedTasks]) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from sweeps.analysis import student
 from sweeps.analysis.contrasts import Contrast, from_error
-from sweeps.analysis.corrections import adjust, family_wise_error, log_bonferroni
+from sweeps.analysis.corrections import adjust, critical_z, family_wise_error, log_bonferroni
 from sweeps.analysis.errors import AnalysisError
 
 BAND = 2.0
@@ -106,7 +105,13 @@ def uncorrected_error(family: int = TESTS, alpha: float = 0.05) -> float:
 
 
 def realised_error(
-    *, arms: int = TESTS, baseline_seeds: int = 3, draws: int = 200_000, sigma_df: int | None = None, seed: int = 1
+    *,
+    arms: int = TESTS,
+    baseline_seeds: int = 3,
+    draws: int = 200_000,
+    sigma_df: int | None = None,
+    seed: int = 1,
+    alpha: float = 0.05,
 ) -> dict[str, float]:
     """What the rule really does when no arm differs: simulated single runs against a mean of seeds.
 
@@ -116,13 +121,14 @@ def realised_error(
         draws: simulated audits.
         sigma_df: degrees of freedom of a sigma estimated elsewhere.
         seed: of the generator.
+        alpha: level after Bonferroni.
 
     Returns:
         ``family_wise``: P(any |z| beyond Bonferroni's); ``false_survivors``: their expected number;
         ``improver``: P(any false improver); ``band``, ``band_flags``: the same two at the 2 sigma rule.
     """
     rng = np.random.default_rng(seed)
-    limit = -special.ndtri(0.05 / (2 * arms))
+    limit = critical_z(alpha, arms)
     base = rng.standard_normal((draws, baseline_seeds))
     sigma = base.std(axis=1, ddof=1) if sigma_df is None else np.sqrt(rng.chisquare(sigma_df, draws) / sigma_df)
     z = (rng.standard_normal((draws, arms)) - base.mean(axis=1, keepdims=True)) / sigma[:, None]

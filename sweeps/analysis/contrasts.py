@@ -78,14 +78,6 @@ def pair_correlation(arm: Sequence[float], baseline: Sequence[float]) -> float:
     return float(np.corrcoef(arm, baseline)[0, 1])
 
 
-def with_sigma(
-    arm: Sequence[float], baseline: Sequence[float], sigma: float, df: float, alpha: float = 0.05
-) -> Contrast:
-    """t against a sigma from elsewhere (pooled over anchors, or the baseline's own); single runs allowed."""
-    error = sigma * math.sqrt(1 / len(arm) + 1 / len(baseline))
-    return from_error("given sigma", float(np.mean(arm) - np.mean(baseline)), error, df, alpha)
-
-
 def cohen_d(arm: Sequence[float], baseline: Sequence[float]) -> float:
     """Difference over the pooled sd."""
     df = len(arm) + len(baseline) - 2

@@ -24,11 +24,6 @@ def tost_p(difference: float, standard_error: float, df: float, margin: float) -
     )
 
 
-def power_at_zero(margin: float, sigma: float, n_arm: int, n_baseline: int, df: float, alpha: float = 0.05) -> float:
-    """Chance of proving equivalence when the true difference is 0."""
-    return _power_at_zero(margin / (sigma * np.sqrt(1 / n_arm + 1 / n_baseline)), df, alpha)
-
-
 def provable_margin(
     sigma: float, n_arm: int, n_baseline: int, df: float, alpha: float = 0.05, power: float = 0.8
 ) -> float:

@@ -1,7 +1,7 @@
 """Rank correlation with the uncertainty it is usually published without."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,15 +98,6 @@ def critical_rho(n: int, alpha: float = 0.05) -> float:
     if not len(reaching):
         raise AnalysisError(f"no order of {n} arms reaches p = {alpha:g}; rank more arms")
     return float(reaching[0])
-
-
-def sizes_behind(rho: float, sizes: Iterable[int], decimals: int = 2) -> list[tuple[int, int]]:
-    """(n, sum of squared rank differences) that round to a published rho; the sum is even without ties."""
-    found = []
-    for n in sizes:
-        whole = n**3 - n
-        found += [(n, d) for d in range(0, whole // 3 + 1, 2) if abs(1 - 6 * d / whole - rho) <= 0.5 * 10**-decimals]
-    return found
 
 
 def _untied(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from sweeps.analysis import student
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.ranks import RankCorrelation, spearman
 
@@ -20,6 +21,8 @@ class Effect:
         small, large: effect at each scale; ``large`` is None where the arm did not finish.
         small_error, large_error: standard errors.
         diverged: (diverged seeds, seeds started) at the larger scale.
+        small_noise, large_noise: standard errors of the arm's own mean alone, where they are known. What the baseline's
+            mean is off by moves all effects together and no order among them.
     """
 
     arm: str
@@ -28,6 +31,17 @@ class Effect:
     large: float | None = None
     large_error: float | None = None
     diverged: tuple[int, int] = (0, 0)
+    small_noise: float | None = None
+    large_noise: float | None = None
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Effect at the larger scale per effect at the smaller one, errors in both; interval by leaving out each arm."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,7 @@ class Stability:
         reliability_small, reliability_large: share of the spread of effects that is not their own noise.
         attenuation: factor by which noise alone shrinks a correlation of 1; None where no reliability is left.
         disattenuated: rho / attenuation, cut to [-1, 1]; None where the attenuation is below 0.2.
+        slope: Deming's, which noise does not flatten; None below four arms or without errors.
         diverged: arms of which every seed diverged at the larger scale.
         words: one sentence that claims no more than this.
     """
@@ -65,6 +80,7 @@ class Stability:
     reliability_large: float
     attenuation: float | None
     disattenuated: float | None
+    slope: Slope | None
     diverged: Share
     words: str
 
@@ -82,8 +98,8 @@ def compare_scales(effects: Sequence[Effect]) -> Stability:
     large = [value for _, value, _ in finished]
     kept = sum(a * b > 0 for a, b in zip(small, large, strict=True))
     ranked = spearman(small, large) if len(finished) >= 3 else None
-    of_small = reliability(small, [e.small_error for e, _, _ in finished])
-    of_large = reliability(large, [error or 0.0 for _, _, error in finished])
+    of_small = reliability(small, [_or(e.small_noise, e.small_error) for e, _, _ in finished])
+    of_large = reliability(large, [_or(e.large_noise, error or 0.0) for e, _, error in finished])
     factor = math.sqrt(of_small * of_large)
     lost = sum(1 for e in effects if e.diverged[1] and e.diverged[0] == e.diverged[1])
     return Stability(
@@ -95,6 +111,9 @@ def compare_scales(effects: Sequence[Effect]) -> Stability:
         reliability_large=of_large,
         attenuation=factor or None,
         disattenuated=None if ranked is None or factor < 0.2 else max(-1.0, min(1.0, ranked.rho / factor)),
+        slope=_slope(
+            small, large, _rms([e.small_error for e, _, _ in finished]), _rms([x or 0.0 for *_, x in finished])
+        ),
         diverged=clopper_pearson(lost, len(effects)),
         words=_words(len(finished), kept, ranked, factor, lost, len(effects)),
     )
@@ -140,6 +159,28 @@ def deming(x: Sequence[float], y: Sequence[float], x_error: float, y_error: floa
     ratio = (y_error / x_error) ** 2
     gap = syy - ratio * sxx
     return float((gap + math.sqrt(gap**2 + 4 * ratio * sxy**2)) / (2 * sxy))
+
+
+def _slope(small: Sequence[float], large: Sequence[float], small_error: float, large_error: float) -> Slope | None:
+    """Deming's slope with its jackknife interval over the arms (Student t with one degree less than arms)."""
+    n = len(small)
+    if n < 4 or not (small_error > 0 and large_error > 0):
+        return None
+    everyone = deming(small, large, small_error, large_error)
+    left_out = [
+        deming([*small[:i], *small[i + 1 :]], [*large[:i], *large[i + 1 :]], small_error, large_error) for i in range(n)
+    ]
+    error = math.sqrt((n - 1) / n * sum((b - sum(left_out) / n) ** 2 for b in left_out))
+    half = error * student.critical(0.025, n - 1)
+    return Slope(everyone, everyone - half, everyone + half)
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
+
+
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(sum(v * v for v in values) / len(values))
 
 
 def _words(n: int, kept: int, ranked: RankCorrelation | None, factor: float, lost: int, tried: int) -> str:

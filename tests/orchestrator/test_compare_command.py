@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -91,10 +92,14 @@ def test_the_audits_protocol(table: str) -> None:
     assert lines["softpick"]["z"] == pytest.approx(0.0093 / sigma, rel=1e-5)
     assert lines["softpick"]["p_bonferroni"] == pytest.approx(19 * lines["softpick"]["p"])
     assert lines["sigmoid"]["log_p"] < -2000
+    assert (lines["ssmax"]["left_out"], lines["softpick"]["left_out"]) == ("1 non-finite climb (nan)", None)
     text = run(*arguments)
     assert "survives" in text
     assert "1e-1109" in text
     assert "0.6226" in text
+    assert "|z| beyond 3.008 survives (3.000 by Sidak)" in text  # audits.md 3.2
+    assert "ssmax: left out, 1 non-finite climb (nan)" in text
+    assert re.search(r"calls one different with a chance of 0\.4[67], not 0\.05 \(simulated\)", text)  # audits.md 3.3
 
 
 def test_no_p_value_is_printed_as_zero(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.ranks import critical_rho, fisher_interval, permutation_p, sizes_behind, spearman, t_p
+from sweeps.analysis.ranks import critical_rho, fisher_interval, permutation_p, spearman, t_p
 
 RHO = 1 - 6 * 210 / 990
 
@@ -17,6 +17,15 @@ def test_the_published_rho_has_p_045():
     assert t_p(RHO, 10) == pytest.approx(0.4458, abs=5e-5)
     assert permutation_p(RHO, 10) == pytest.approx(0.448, abs=1e-3)
     assert fisher_interval(RHO, 10) == pytest.approx((-0.77, 0.43), abs=5e-3)
+
+
+def sizes_behind(rho, sizes):
+    """(n, sum of squared rank differences) that round to a published rho; the sum is even without ties."""
+    found = []
+    for n in sizes:
+        whole = n**3 - n
+        found += [(n, d) for d in range(0, whole // 3 + 1, 2) if abs(1 - 6 * d / whole - rho) <= 0.005]
+    return found
 
 
 def test_which_sizes_could_have_given_it():

@@ -71,3 +71,24 @@ def test_deming_with_equal_errors_is_the_major_axis():
 def test_nothing_finished():
     with pytest.raises(AnalysisError, match="no arm finished"):
         compare_scales([Effect("a", 0.1, 0.1, diverged=(3, 3))])
+
+
+def test_what_all_effects_share_is_no_noise_of_their_order():
+    """The baseline's mean is off by as much for every arm: it lowers no reliability."""
+    both = [
+        Effect(f"arm{i}", small, 0.01, small, 0.01, small_noise=1e-6, large_noise=1e-6) for i, small in enumerate(SMALL)
+    ]
+    found = compare_scales(both)
+    assert found.attenuation == pytest.approx(1, abs=1e-3)
+    assert compare_scales([Effect(e.arm, e.small, 0.01, e.large, 0.01) for e in both]).attenuation is None
+
+
+def test_noise_does_not_flatten_the_slope():
+    rng = np.random.default_rng(4)
+    true = np.linspace(-1, 1, 40)
+    small, large = true + 0.4 * rng.standard_normal(40), 0.8 * true + 0.4 * rng.standard_normal(40)
+    found = compare_scales([Effect(str(i), a, 0.4, b, 0.4) for i, (a, b) in enumerate(zip(small, large, strict=True))])
+    assert found.slope is not None
+    assert found.slope.low < 0.8 < found.slope.high
+    assert found.slope.high - found.slope.low < 1
+    assert compare_scales(effects(noise=0.0)).slope is None
