@@ -73,6 +73,33 @@ def test_an_architecture_at_a_rate_of_its_own_is_a_row_beside_the_one_at_the_bas
     assert all(any(run in runs for run in _of(design, "gelu", "copy")) for runs in together)
 
 
+def test_its_rate_can_be_chosen_by_a_pilot_of_its_own(tmp_path: Path) -> None:
+    """The lines stand in the head of compat-extras.yaml; here they are taken from there."""
+    head = (shipped.FOLDER / "compat-extras.yaml").read_text().partition("\ninclude:")[0]
+    lines = [line.removeprefix("#   ") for line in head.splitlines() if line.startswith("#   ")]
+    wanted = [line.replace(", ...]", "]") for line in lines if line.startswith(("pilots:", "cells:")) or "own" in line]
+    assert len(wanted) == 3
+    path = tmp_path / "own.yaml"
+    path.write_text("\n".join(["include: compat-extras.yaml", "name: own", *wanted]))
+    sweep = load_sweep(path, preset="mini")
+    assert sweep.assumed == ("relu",)
+    pilot = sweep.file.pilots["relu"]
+    assert pilot is not None
+    own = expand(load_sweep(shipped.FOLDER / pilot.sweep, pilot.overrides))
+    assert own.name == "pilot-relu"
+    assert {cell.config["model"]["activation"]["kind"] for cell in own.cells} == {"relu"}
+    assert not {run.id for run in own.runs} & {run.id for run in design_of("pilot", "mini").runs}
+    (table := tmp_path / "relu.yaml").write_text("values: {relu: {copy: {lr: 0.05, T: 20, steps: 50}}}\n")
+    design = expand(load_sweep(path, preset="mini", tables={"relu": table}))
+    assert design.assumed == ()
+    rates = {
+        cell.config["optimizer"]["lr"]
+        for cell in design.cells
+        if cell.labels.get("architecture") == "relu_own" and cell.labels["task"] == "copy"
+    }
+    assert rates == {0.05}
+
+
 def _of(design: Design, architecture: str, task: str) -> set[str]:
     labels = {run.id: design.labels(run) for run in design.runs}
     return {run for run, row in labels.items() if (row.get("architecture"), row["task"]) == (architecture, task)}
