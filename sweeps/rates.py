@@ -176,7 +176,8 @@ def _choose(task: str, by_rate: ByRate, chance: float, clip: tuple[int, int]) ->
     losses = _losses(task, by_rate)
     lr, best = _rate(losses)
     if lr is None:
-        raise SweepError(f"{task}: a seed diverged at every rate of the grid {sorted(by_rate)}; extend it downwards")
+        grid = ", ".join(f"{rate:g}" for rate in sorted(by_rate))
+        raise SweepError(f"{task}: a seed diverged at every rate ({grid}); try smaller ones, or leave it out (`only`)")
     curve = _mean_curve(by_rate[lr])
     fixed = _fixed_step(curve, chance, clip)
     return TaskRate(
