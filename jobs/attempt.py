@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 from jobs import checkpoint as checkpoints
 from jobs import signals
 from jobs.admission import check_code, resolve_members
-from jobs.durable import read_log
 from jobs.errors import JobError
 from jobs.facts import ExitCode, FailureClass, close_attempt, read_closed
 from jobs.failures import classify_exception, one_line
@@ -25,7 +24,7 @@ from jobs.heartbeat import INTERVAL_S, Progress, Pulse
 from jobs.joining import admit, choose_checkpoint, join
 from jobs.launch import Launch, read_launch
 from jobs.ranks import PeerLost, PeersSilent, Ranks, Seat
-from jobs.recorder import Recorder, SilentRecorder
+from jobs.recorder import Recorder, SilentRecorder, previous_rows
 from jobs.rendezvous import Meeting
 from jobs.runners import load, runner
 from jobs.session import Leave, Session
@@ -43,19 +42,15 @@ _EXIT_CODES = {
 }
 
 
-def previous_rows(attempt: AttemptDir) -> list[dict[str, Any]]:
-    """Metric rows of the last attempt that left any."""
-    for number in range(attempt.number - 1, 0, -1):
-        rows, _ = read_log(AttemptDir(attempt.path.with_name(f"a{number}")).metrics)
-        if rows:
-            return rows
-    return []
-
-
-def carry_out(path: Path, environ: Mapping[str, str] = os.environ) -> int:
+def carry_out(
+    path: Path, environ: Mapping[str, str] = os.environ, *, imported: Callable[[], None] = lambda: None
+) -> int:
     """Claim and carry out the attempt at ``path``. Returns the exit code (``ExitCode``).
 
     Of several processes the first claims, and the others take part if it has won; all leave with the same code.
+
+    Args:
+        imported: called once, when all modules that the runner needs are imported.
     """
     attempt = AttemptDir(Path(os.path.abspath(path)))
     launch = read_launch(attempt.launch)
@@ -69,7 +64,7 @@ def carry_out(path: Path, environ: Mapping[str, str] = os.environ) -> int:
     if not ours:
         print(f"{launch.name} is claimed or closed already; nothing to do here", file=sys.stderr)
         return ExitCode.DONE
-    return _Attempt(attempt, launch, job, environ, seat, meeting).run()
+    return _Attempt(attempt, launch, job, environ, seat, meeting, imported).run()
 
 
 class _Attempt:
@@ -77,6 +72,7 @@ class _Attempt:
 
     Args:
         meeting: where the first process is met, for the others.
+        imported: see ``carry_out``.
     """
 
     def __init__(
@@ -87,6 +83,7 @@ class _Attempt:
         environ: Mapping[str, str],
         seat: Seat,
         meeting: Meeting | None,
+        imported: Callable[[], None],
     ) -> None:
         self._attempt = attempt
         self._launch = launch
@@ -94,6 +91,7 @@ class _Attempt:
         self._environ = environ
         self._seat = seat
         self._meeting = meeting
+        self._imported = imported
         self._ranks = Ranks()
         self._progress = Progress()
         self._session: Session | None = None
@@ -105,7 +103,9 @@ class _Attempt:
             try:
                 session = self._prepare()
                 if not session.leaving.request(session.resume_step):
-                    load(runner(self._launch.runner).run)(session)
+                    run = load(runner(self._launch.runner).run)
+                    self._imported()
+                    run(session)
                 session.commit()
                 self._ranks.agree((0,))  # all have come this far
             finally:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.durable import AppendLog, fsync_dir, replace_file
+from jobs.durable import AppendLog, fsync_dir, read_log, replace_file
 from jobs.facts import Fact, Finished, Product, fact_record
 from jobs.identity import canonical_json
 from jobs.workspace import AttemptDir
@@ -134,3 +134,12 @@ class SilentRecorder(Recorder):
 
     def close(self) -> None:
         return
+
+
+def previous_rows(attempt: AttemptDir) -> list[dict[str, Any]]:
+    """Metric rows of the last attempt that left any."""
+    for number in range(attempt.number - 1, 0, -1):
+        rows, _ = read_log(AttemptDir(attempt.path.with_name(f"a{number}")).metrics)
+        if rows:
+            return rows
+    return []
