@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -97,6 +100,40 @@ def resolve_sweep(space: Workspace, text: str | None) -> str:
 def print_json(value: Any) -> None:
     """One JSON document on stdout; non-finite numbers cannot be in it (orjson writes them as null)."""
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Puts the table's (or sweep's) name before what is wrong with it, where the message does not begin with it."""
+    from sweeps.analysis.errors import AnalysisError
+
+    try:
+        yield
+    except AnalysisError as error:
+        if str(error).startswith("--") or Path(source).name in str(error):
+            raise
+        raise AnalysisError(f"{source}: {error}") from None
+
+
+def check_writable(space: Workspace) -> None:
+    """Before anything is planned or launched: the workspace can be written, and it is one.
+
+    Raises:
+        click.UsageError: it cannot, or the folder holds the like-named folders of something else.
+    """
+    root = space.root
+    other = f"name another {'folder' if root.exists() else 'place'} with --root"
+    standing = next(place for place in (root, *root.parents) if place.exists())
+    if not os.access(standing, os.W_OK | os.X_OK):
+        raise click.UsageError(f"the workspace {root} cannot be written: no permission for {standing}; {other}")
+    if space.identity.exists():
+        return
+    mixed = [place.name for place in (space.sweeps, space.packs, space.submissions) if place.exists()]
+    if mixed:
+        raise click.UsageError(
+            f"{root} is no workspace: it has no {space.identity.name}, and its {', '.join(mixed)} would be mixed "
+            f"with ours; {other}"
+        )
 
 
 def say(text: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from orchestrator.cli.comparing import Asked, Loaded
 
 CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett")
 
@@ -57,9 +60,19 @@ def command(
     RESULTS is a CSV, TSV, Parquet or JSONL file with a row per run, mlflow:EXPERIMENT, or the name of a sweep.
     Each arm gets a verdict in words, with its test, n, degrees of freedom, sigma and family.
     """
+    from orchestrator.cli.common import naming
+    from orchestrator.cli.comparing import Asked, load
+
+    asked = Asked(**flags)
+    root = ctx.obj.root if ctx.obj is not None else Path("runs")
+    with naming(results):
+        _compare(load(results, asked, root), asked, protocol, checklist, drawn, as_json)
+
+
+def _compare(table: Loaded, asked: Asked, protocol: str | None, checklist: bool, drawn: bool, as_json: bool) -> None:
     from orchestrator.cli import compare_view as view
     from orchestrator.cli.common import print_json
-    from orchestrator.cli.comparing import Asked, load, options_of
+    from orchestrator.cli.comparing import options_of
     from orchestrator.gather.read_table import NUMBERED
     from sweeps.analysis import checklist as rules
     from sweeps.analysis.beside import combined_tasks, drawn_intervals
@@ -67,8 +80,6 @@ def command(
     from sweeps.analysis.item_errors import with_item_errors
     from sweeps.analysis.items import per_run
 
-    asked = Asked(**flags)
-    table = load(results, asked, ctx.obj.root if ctx.obj is not None else Path("runs"))
     options, runs = options_of(table, asked), per_run(table.results)
     if checklist:
         declared = asked.correction is not None or "alpha" in table.rule

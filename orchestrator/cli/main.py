@@ -11,6 +11,7 @@ import traceback
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -131,6 +132,13 @@ def _hint(error: click.ClickException) -> str | None:
     return None
 
 
+def _reader_left() -> NoReturn:
+    """The reader (head, less) has left: that is not a fault. Keep the interpreter from flushing into the pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(Exit.OK)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. No traceback of ours reaches a user: what we did not expect is saved to a file and named."""
     try:
@@ -144,9 +152,11 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # The reader (head, less) has left: that is not a fault. Keep the interpreter from flushing into the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.OK)
+        _reader_left()
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # rich leaves so
+            _reader_left()
+        raise
     except Exception as error:
         ours = _explain(error)
         if ours is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import print_json, resolve_sweep, workspace
+from orchestrator.cli.common import naming, print_json, resolve_sweep, workspace
 
 KINDS = ("matrix", "audit", "scale", "decoupling", "factorial")
 CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett")
@@ -99,7 +99,8 @@ def _of_table(table: Path, out: Path | None, as_json: bool, asked: dict[str, Any
     from dashboards.sheet_files import sheet_json, write_sheet
     from orchestrator.cli.table_sheets import sheet_of_table
 
-    sheet = sheet_of_table(table, **asked)
+    with naming(table.name):
+        sheet = sheet_of_table(table, **asked)
     if as_json:
         return sheet_json(sheet)
     return _said(write_sheet(sheet, out or Path(f"{table.stem}-{sheet.kind}")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from orchestrator.gather.read_table import Row
 from sweeps.analysis.errors import AnalysisError
 
@@ -23,8 +25,12 @@ def read_experiment(name: str, uri: str | None = None) -> list[Row]:
         AnalysisError: no such experiment, no runs, or a server that does not answer.
     """
     from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
+    from mlflow.tracking import MlflowClient, get_tracking_uri
 
+    place = uri or get_tracking_uri()
+    store = Path(place.partition("://")[2].removeprefix("/") if place.startswith("sqlite:///") else "")
+    if place.startswith("sqlite:///") and not store.exists():  # asking would make it
+        raise AnalysisError(f"{PREFIX}{name}: there is no MLflow store {store}; say where it is with --tracking-uri")
     try:
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name(name) or (client.get_experiment(name) if name.isdigit() else None)

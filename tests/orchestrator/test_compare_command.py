@@ -220,7 +220,7 @@ def test_the_real_command_exits_2_with_one_line(table: str, monkeypatch: pytest.
     with pytest.raises(SystemExit) as stopped:
         main(["compare", table, "--baseline", "gelu"])
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("error: baseline 'gelu' is no arm")
+    assert capsys.readouterr().err.startswith(f"error: {table}: baseline 'gelu' is no arm")
 
 
 def test_nothing_of_that_name(tmp_path: Path) -> None:
