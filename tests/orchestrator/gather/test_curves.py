@@ -43,6 +43,13 @@ def test_each_run_of_a_pack_has_its_own_first_step(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_later_piece_that_got_less_far_still_wins(tmp_path: Path) -> None:
+    first = log(tmp_path / "1", points("ra", range(2, 8, 2), 0.1))
+    second = log(tmp_path / "2", points("ra", range(4, 6, 2), 0.2))
+    merged = merged_points([(1, first), (2, second)], ["ra"])
+    assert [(step, attempt) for _, step, *_, attempt in merged] == [(2, 1), (4, 2)]
+
+
 def test_rows_of_one_step_are_joined_and_a_torn_line_is_dropped(tmp_path: Path) -> None:
     rows = [{"run": "ra", "step": 1, "test/accuracy": 0.5}, {"run": "ra", "step": 1, "train/loss": 1.0}]
     path = log(tmp_path / "1", [*rows, {"run": "stranger", "step": 1, "train/loss": 9.0}], torn=b'{"run": "ra", "st')
