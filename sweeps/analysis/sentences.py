@@ -35,6 +35,8 @@ def of_matrix(found: Matrix) -> tuple[str, str, str]:
 
 def _decided(decided: Sequence[Verdict], total: int, found: Comparison, groups: int) -> str:
     baseline = found.options.baseline
+    if not decided and total == 1:
+        return f"The contrast with {baseline} is decided neither way."
     if not decided:
         return f"None of {total} contrasts with {baseline} is decided better or worse."
     parts = []
