@@ -37,7 +37,7 @@ from cluster.local_backend import LocalBackend
 from jobs.workspace import Workspace
 from orchestrator.loop import Loop
 from orchestrator.policy import LOCAL, RETRIES, Retry
-retries = {c: Retry(max(r.tries, 50), 0.0) for c, r in RETRIES.items()}
+retries = {c: Retry(r.tries and max(r.tries, 50), 0.0) for c, r in RETRIES.items()}
 policy = replace(LOCAL, quiet_s=0.3, poll_s=(0.02, 0.1), max_in_flight=3, probe=False, retries=retries)
 Loop(Workspace(Path(sys.argv[1])), LocalBackend(), policy, code="").watch()
 """
