@@ -58,15 +58,6 @@ class RunSpec:
         """``r`` and 15 hex digits."""
         return content_id("r", self.payload())
 
-    @staticmethod
-    def from_payload(payload: Mapping[str, Any]) -> RunSpec:
-        return RunSpec(
-            runner=payload["runner"],
-            config=payload["config"],
-            seed=payload["seed"],
-            inputs={name: InputRef(**ref) for name, ref in payload.get("inputs", {}).items()},
-        )
-
 
 def pack_id(run_ids: list[str] | tuple[str, ...]) -> str:
     """Id of runs carried together by one process: ``p`` and 15 hex digits over the ordered run ids."""

@@ -78,11 +78,6 @@ def plan_bytes(design: Design) -> bytes:
     return _line(first) + body.getvalue()
 
 
-def plan_lines(design: Design) -> list[bytes]:
-    """``plan_bytes`` line by line, each with its newline."""
-    return plan_bytes(design).splitlines(keepends=True)
-
-
 def digest_of(first_line: bytes) -> str | None:
     """The digest in a plan's first line; None where that is not one."""
     try:

@@ -46,7 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "ray": (),
     "deepspeed": (),
 }
-TORCH_FREE = ("models/config.py", "models/catalog.py", "models/flops.py")
+TORCH_FREE = ("models/config.py", "models/flops.py")
 
 
 def imports(path: Path) -> set[str]:

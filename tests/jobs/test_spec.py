@@ -27,15 +27,6 @@ def test_everything_in_it_decides() -> None:
     assert len({spec.id for spec in variants}) == len(variants)
 
 
-def test_a_payload_makes_the_same_run_again() -> None:
-    payload = orjson.loads(orjson.dumps(SPEC.payload()))
-    assert RunSpec.from_payload(payload) == SPEC
-    assert RunSpec.from_payload(payload).id == SPEC.id
-    plain = replace(SPEC, inputs={})
-    assert "inputs" not in plain.payload()
-    assert RunSpec.from_payload(plain.payload()) == plain
-
-
 def test_5_01_three_spellings_are_one_run() -> None:
     spellings = ["1e-4", 1.0e-4, "0.0001"]
     assert len({RunSpec("toy", normalise("toy", {"noise": value}), 0).id for value in spellings}) == 1
@@ -57,7 +48,6 @@ def test_a_packs_id_is_its_members_in_order() -> None:
 )
 def test_5_08_5_09_values_reach_the_node_as_they_are(value: object) -> None:
     """The config travels as typed JSON, never as argv."""
-    spec = RunSpec("toy", {"v": value}, 0)
-    back = RunSpec.from_payload(orjson.loads(orjson.dumps(spec.payload())))
-    assert back.config == {"v": value}
-    assert type(back.config["v"]) is type(value)
+    config = orjson.loads(orjson.dumps(RunSpec("toy", {"v": value}, 0).payload()))["config"]
+    assert config == {"v": value}
+    assert type(config["v"]) is type(value)

@@ -4,11 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from models import catalog
 from models.config import (
-    ActivationConfig,
     AttentionConfig,
     FixedActivation,
     LearnedActivation,
@@ -21,9 +19,7 @@ BASE = TransformerConfig(vocab=11, length=8, layers=2, width=16, heads=4)
 
 
 def test_torch_stays_out():
-    code = (
-        "import models.config, models.catalog, models.flops, models.spline_file, sys; assert 'torch' not in sys.modules"
-    )
+    code = "import models.config, models.flops, models.spline_file, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -77,12 +73,3 @@ def test_stack_key_ignores_the_function_and_sees_all_sizes():
     }
     for name, value in changes.items():
         assert BASE.model_copy(update={name: value}).stack_key() != BASE.stack_key(), name
-
-
-def test_the_catalog_names_every_kind():
-    schema = TypeAdapter(ActivationConfig).json_schema()
-    assert set(schema["discriminator"]["mapping"]) == set(catalog.ACTIVATIONS)
-    fields = TransformerConfig.model_fields
-    assert set(catalog.POSITIONS) == set(fields["positions"].annotation.__args__)
-    assert set(catalog.ATTENTION_KERNELS) == set(AttentionConfig.model_fields["kernel"].annotation.__args__)
-    assert set(catalog.ATTENTION_NORMS) == set(AttentionConfig.model_fields["norm"].annotation.__args__)
