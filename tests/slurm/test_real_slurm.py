@@ -34,7 +34,7 @@ from cluster.slurm.profile import Profile
 from jobs.facts import FailureClass, read_closed
 from orchestrator.policy import Retry
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
 
 CALM = Profile(lead_s=40, exclude="node[005-007]")
 HURT = Profile(lead_s=40, exclude="node[001-004,007]")
@@ -359,7 +359,7 @@ TRAINER = {
 
 
 def test_the_trainer_itself_requeued_and_killed(real: Any, sweep: Any) -> None:
-    s = sweep(packs=2, steps=2000, trainer=TRAINER)
+    s = sweep(packs=2, steps=2000, trainer=TRAINER, resources={"memory_mb": 1500})
     loop = s.start()
     array = s.array()
     struck = set()
