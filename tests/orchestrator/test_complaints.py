@@ -129,7 +129,8 @@ def test_1_07_jobs_of_a_killed_launcher_count(site: Site) -> None:
 
 def test_1_09_three_at_once_means_three(workspace: Workspace, lab: ModuleType) -> None:
     """The local variant of a launcher started the whole sweep at once. Processes are counted, not our own books."""
-    lab.write_plan(workspace, "s", [lab.cell({"steps": 3, "step_seconds": 0.03}, [n]) for n in range(9)])
+    packs = [lab.cell({"steps": 3, "step_seconds": 0.03}, [2 * n, 2 * n + 1]) for n in range(25)]
+    lab.write_plan(workspace, "s", packs)  # 50 runs
     workers: list[int] = []
 
     def count(report: TickReport) -> None:
@@ -140,7 +141,8 @@ def test_1_09_three_at_once_means_three(workspace: Workspace, lab: ModuleType) -
             alive += record is not None and not closed and Path(f"/proc/{record.pid}").exists()
         workers.append(alive)
 
-    watch(workspace, count, replace(FAST, max_in_flight=3))
+    report = watch(workspace, count, replace(FAST, max_in_flight=3))
+    assert report.counts["s"][RunState.COMPLETED] == 50
     assert 2 <= max(workers) <= 3
 
 

@@ -293,7 +293,7 @@ def test_8_07_n_mean_interval_noise_and_method_agree_with_scipy(
     assert code == 0, err
     found = json_of(out)
     (verdict,) = found["verdicts"]
-    golden = stats.ttest_ind(new, base, equal_var=False)
+    golden: Any = stats.ttest_ind(new, base, equal_var=False)
     interval = golden.confidence_interval(0.95)
     assert (verdict["n"], verdict["n_baseline"]) == (4, 4)
     assert verdict["mean"] == pytest.approx(sum(new) / 4)
@@ -379,7 +379,7 @@ def fill(place: AttemptDir, run: str, seed: int, kind: str) -> None:
         rows = AppendLog(place.metrics)
         rows.append({"run": run, "step": 4, "test/accuracy": value})
         rows.close()
-        summary = {"test/accuracy": value}
+        summary: dict[str, float | int | str | None] = {"test/accuracy": value}
         verdicts = (exact,) if exact else ()
         log.append(
             fact_record(
