@@ -28,6 +28,7 @@ class Found:
         counts: that count for each row.
         pairs: rows that differ in one factor only, replicates apart.
         noise: sd of one run and its degrees of freedom, None without replicates.
+        replicates: the outcomes it is from.
     """
 
     plan: Design
@@ -37,6 +38,7 @@ class Found:
     counts: tuple[int, ...]
     pairs: tuple[Pair, ...]
     noise: tuple[float, int] | None
+    replicates: tuple[tuple[float, ...], ...] = ()
 
     @property
     def decided(self) -> list[Term]:
@@ -63,7 +65,8 @@ def fits(plan: Design) -> Found:
     names = [*plan.factors, *([plan.replicate] if plan.replicate and plan.replicate not in plan.factors else [])]
     rows = [{name: words(row.get(name)) for name in names} | {plan.outcome: value}
             for row, value in zip(plan.rows, y, strict=True)]  # fmt: skip
-    return Found(plan, main, adjusted, count, counts, _pairs(plan, names, rows), _replicates(plan, rows))
+    groups = _replicate_groups(plan, rows)
+    return Found(plan, main, adjusted, count, counts, _pairs(plan, names, rows), _replicates(plan, groups), groups)
 
 
 def _pairs(plan: Design, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Pair, ...]:
@@ -79,15 +82,19 @@ def _pairs(plan: Design, names: Sequence[str], rows: Sequence[dict[str, Any]]) -
     return tuple(single_factor_pairs(means, plan.factors, plan.outcome)) if len(means) <= MOST_CELLS else ()
 
 
-def _replicates(plan: Design, rows: Sequence[dict[str, Any]]) -> tuple[float, int] | None:
-    """sd of one run from rows that differ in the replicate column only: pairs as such, larger groups pooled."""
+def _replicate_groups(plan: Design, rows: Sequence[dict[str, Any]]) -> tuple[tuple[float, ...], ...]:
+    """Outcomes of rows that differ in the replicate column only, where there are two or more."""
     if plan.replicate is None:
-        return None
+        return ()
     groups: dict[tuple, list[float]] = {}
     for row in rows:
         groups.setdefault(tuple(row[f] for f in plan.factors), []).append(row[plan.outcome])
-    several = [values for values in groups.values() if len(values) > 1]
-    if not several:
+    return tuple(tuple(values) for values in groups.values() if len(values) > 1)
+
+
+def _replicates(plan: Design, several: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+    """sd of one run from groups of replicates: pairs as such, larger groups pooled."""
+    if plan.replicate is None or not several:
         return None
     if all(len(values) == 2 for values in several):
         pairs = [Pair(plan.replicate, "", "", values[1] - values[0], ()) for values in several]

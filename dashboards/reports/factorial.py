@@ -206,10 +206,16 @@ def _noise(found: Found) -> Section:
     )  # fmt: skip
     said = "no replicate" if found.noise is None else f"sd of a run {plain(found.noise[0])}, {found.noise[1]} df"
     words = () if rows else ("No two runs differ in one factor only.",)
+    notes = ()
+    if found.replicates and found.plan.replicate != "seed":
+        pairs = "; ".join(" and ".join(plain(v) for v in group) for group in found.replicates[:12])
+        notes = (
+            f"{counted(len(found.replicates), 'group')} of runs that differ in {found.plan.replicate} only: {pairs}.",
+        )
     head = ("factor", "change", found.plan.outcome, "in sd of a difference", "both with")
     table = Table(head, rows, "llrrl", "Pairs of runs that differ in one factor", name="pairs")
     return Section(
-        "One factor at a time, and the noise of a run", said, words, (table,) if rows else (), folded=len(rows) > 24
+        "One factor at a time, and the noise of a run", said, words, (table,) if rows else (), notes, len(rows) > 24
     )
 
 

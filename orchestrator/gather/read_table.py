@@ -131,6 +131,7 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
             seed = seeds[_label(row, columns.seed, "seed")]
         value, reason = _value(row, columns)
         words = _optional(row, columns.reason)
+        lost = _diverged(row, columns, words if value is None else None)
         results.append(
             Result(
                 arm=arm,
@@ -138,8 +139,8 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
                 seed=seed,
                 search=None if search is None else searches[search],
                 value=value,
-                reason=None if value is not None else words or reason,
-                diverged=_diverged(row, columns, words if value is None else None),
+                reason=(words if lost else None) if value is not None else words or reason,
+                diverged=lost,
                 scale=scale,
                 item=item,
             )

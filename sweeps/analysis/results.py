@@ -103,9 +103,8 @@ def at_chance(result: Result, chance: float | None) -> Result:
         return result
     if chance is not None:
         return replace(result, value=chance)
-    why = result.reason or "diverged"
-    if result.value is not None:
-        why += f", at {result.value:.4g} when it fell"
+    fell = None if result.value is None else f"at {result.value:.4g} when it fell"
+    why = ", ".join(part for part in (result.reason, fell) if part) or "diverged"
     return replace(result, value=None, reason=f"{why} (no chance level to count it at)")
 
 

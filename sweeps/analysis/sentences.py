@@ -68,6 +68,7 @@ def _how(found: Comparison, metric: str) -> str:
     text = f"{metric}, {runs} {many} an arm, {'paired by seed, ' if o.paired else ''}t tests with sigma {o.sigma}"
     family = found.verdicts[0].family if found.verdicts else o.correction
     text += f", {family}, level {found.level:.3g}"
+    text += "" if o.look is None else f" at look {o.look.now} of {len(o.look.fractions)} planned"
     if o.correction == "none" and len(found.verdicts) > 1:
         by_chance = family_wise_error(found.level, len(found.verdicts))
         text += f" each: were nothing different, one of them would be called so with a chance of up to {by_chance:.2g}"

@@ -107,6 +107,8 @@ class Verdict:
             if self.p_adjusted is not None and self.family:
                 text += f", corrected p {_p(self.p_adjusted)} ({self.family})"
             text += f", sigma {self.sigma:.3g} ({self.sigma_source})"
+        if self.permutation_p is not None and self.permutation_floor is not None:
+            text += f", by permutation p {_p(self.permutation_p)} (it cannot go below {self.permutation_floor:.2g})"
         if self.p_equivalence is not None and self.margin is not None:
             text += f", p of equivalence within {self.margin:g} {_p(self.p_equivalence)}"
         return "; ".join([text, *self.notes])

@@ -44,6 +44,9 @@ def planted(folder: Path, settings: str = "") -> Path:
     path = folder / "mine.csv"
     path.write_text(settings + "gate,norm,seed,score\n" + "\n".join(rows) + "\n")
     return path
+    notes = [note for section in sheet_of_table(path).sections for note in section.notes]
+    pairs = "35.2 and 38.8; 36.9 and 39.9; 42.8 and 46.7; 42.9 and 47.4; 43.6 and 44.8"
+    assert f"5 groups of runs that differ in init only: {pairs}." in notes
 
 
 def test_planted_effects_are_found(tmp_path: Path) -> None:

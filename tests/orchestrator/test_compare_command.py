@@ -339,6 +339,21 @@ def test_what_the_sweep_file_says_decides_even_where_it_says_a_default(
     assert not any("exploratory" in note for note in document["notes"])
 
 
+def test_a_verdict_names_its_permutation_and_its_look(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    rows = [f"{a},{s},{0.5 + s / 100 + (a == 'b') * (s * s % 5) / 50}" for a in "ab" for s in (1, 2, 3)]
+    path.write_text("\n".join(["arm,seed,x", *rows]))
+    text = run(str(path), "--baseline", "a", "--look", "1/3")
+    assert "at look 1 of 3 planned" in text
+    assert "(it cannot go below 0.1)" in text
+    rows[4] = "b,2,0.3,true,fell at step 40"
+    path.write_text("\n".join(["arm,seed,x,diverged,reason", *(r if r.count(",") > 2 else r + ",," for r in rows)]))
+    (found,) = json.loads(run(str(path), "--baseline", "a", "--json"))["verdicts"]
+    assert found["headline"] == (
+        "diverged (1 of 3 seeds diverged: fell at step 40, at 0.3 when it fell (no chance level to count it at))"
+    )
+
+
 def test_one_number_in_two_spellings_is_not_two(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     rows = [
