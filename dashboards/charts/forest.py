@@ -59,9 +59,12 @@ def forest_figure(lines: Sequence[Line], band: float | None, label: str) -> Figu
 
 
 def _edge(lines: Sequence[Line], band: float | None) -> float:
-    ends = [abs(e) for line in lines for e in (line.value, line.low, line.high) if e is not None]
-    furthest = 1.05 * max(ends, default=1.0)
-    return min(furthest, max(ROOM * band, 0.0)) if band else furthest
+    """Half-width of the axis: four arms of five with their intervals, and some bands; the rest are arrows."""
+    ends = sorted(max(abs(e) for e in (line.value, line.low, line.high) if e is not None)
+                  for line in lines if line.value is not None)  # fmt: skip
+    if not ends or not band:
+        return 1.05 * max(ends, default=1.0)
+    return 1.05 * min(ends[-1], max(ROOM * band, ends[(4 * len(ends) - 1) // 5]))
 
 
 def _draw(axes, y: int, line: Line, edge: float) -> None:
