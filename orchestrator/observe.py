@@ -256,7 +256,8 @@ class Observer:
         while and more than once (``JobReport.missing_s``). A heartbeat that is silent as well speaks for the same: then
         the policy's patience with silence is enough."""
         missed = report.state is JobState.UNKNOWN and report.missing_s is not None
-        if missed != (view.missing is not None) and (missed or report.state is not JobState.UNKNOWN):
+        known = report.state not in (JobState.UNKNOWN, JobState.GONE)
+        if (missed and view.missing is None) or (known and view.missing is not None):
             view.missing = now if missed else None
             self._board.dirty.add(pack)
         if not missed or view.missing is None or report.missing_s is None:

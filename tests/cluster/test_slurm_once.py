@@ -17,13 +17,22 @@ from jobs.facts import read_closed
 from orchestrator.loop import Loop
 
 
-def once(sweep: Any, policy: Any) -> Any:
-    """One pass of a loop of its own, with the index that the last one left."""
+def make_loop(sweep: Any, policy: Any) -> Loop:
+    """A loop of its own, with the index that the last one left."""
     commands = Commands(looks_per_minute=6000, orders_per_minute=6000)
     backend = SlurmBackend(
-        sweep.profile, submissions=sweep.workspace.submissions, commands=commands, gone_after_s=1.0, runaway_after_s=2.0
+        sweep.profile,
+        submissions=sweep.workspace.submissions,
+        commands=commands,
+        gone_after_s=1.0,
+        runaway_after_s=2.0,
     )
-    loop = Loop(sweep.workspace, backend, policy, ["proof"], code="", settings=dict(sweep.settings))
+    return Loop(sweep.workspace, backend, policy, ["proof"], code="", settings=dict(sweep.settings))
+
+
+def once(sweep: Any, policy: Any) -> Any:
+    """One pass."""
+    loop = make_loop(sweep, policy)
     try:
         return loop.tick()
     finally:
@@ -46,6 +55,29 @@ def test_a_job_that_the_controller_forgot_is_given_up_by_loops_of_one_pass(
         slurm.advance(1.0)
     sweep.check()
     assert len(sweep.attempts()) == 2
+
+
+def test_what_one_loop_has_heard_is_not_forgotten_by_the_next(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    """Killed after it was sure, and before it had waited for the heartbeat."""
+    slurm.switch(execute=False)
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=3, step_seconds=0.0)
+    policy = replace(proof.FAST, lost_after_s=600.0)
+    loop = make_loop(sweep, policy)
+    loop.tick()
+    slurm.crash_controller()
+    end = time.monotonic() + 60
+    while next(loop.board.live_attempts())[1].gone is None:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+        loop.tick()
+    gone = next(loop.board.live_attempts())[1].gone
+    loop.close()
+    later = make_loop(sweep, policy)
+    later.tick()
+    assert next(later.board.live_attempts())[1].gone == gone
+    later.close()
 
 
 def test_a_silent_heartbeat_speaks_for_a_job_that_is_gone(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
