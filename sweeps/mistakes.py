@@ -50,6 +50,8 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
         value = detail.get("ctx", {})["tag"] if tag else detail["input"] if shown else ABSENT
         if detail["type"] == "extra_forbidden" and written[-1:] != path[-1:]:
             value = path[-1]  # a value of a factor, whose `path` names the key
+            if "values" in written:
+                where = dotted((*written[: written.index("values")], "path"))
         message, choices = _message(detail), tuple(_choices(detail, schema))
         if detail["type"] == "extra_forbidden" and len(path) == 1 and (block := _block_with(path[0], tree)):
             message, choices = f"unknown key; write {block}.{where}", ()

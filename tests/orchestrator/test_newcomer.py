@@ -47,7 +47,11 @@ def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         ("name: copy", "name: coppy", ("own.yaml:5: config.task.name", "'coppy'", "did you mean copy?")),
         ("relu]", "rleu]", ("own.yaml:10: factors.activation.values", "'rleu'", "did you mean relu?")),
         ("factors:", "factor:", ("own.yaml:9: factor", "did you mean factors?")),
-        ("model.activation.kind", "model.activaton.kind", ("own.yaml:10: ", "'activaton'", "did you mean activation?")),
+        (
+            "model.activation.kind",
+            "model.activaton.kind",
+            ("own.yaml:10: factors.activation.path", "'activaton'", "did you mean activation?"),
+        ),
         ("steps: 30", "steps: many", ("own.yaml:7: config.steps", "'many'", "valid integer")),
         ("width: 8", "width: 9", ("own.yaml:", "width=9, heads=2", "heads that fit")),
         ("gelu}}", "gulu}}", ("own.yaml:11: analysis.baseline.activation", "'gulu'", "did you mean gelu?")),

@@ -308,5 +308,5 @@ def test_a_path_that_leads_to_no_key_is_told_with_the_key_that_was_meant(tmp_pat
     with pytest.raises(SweepError) as caught:
         design_of(tmp_path, text)
     (problem,) = caught.value.problems
-    assert problem.where.startswith("factors.length.values.0")
+    assert problem.where.startswith("factors.length.path")
     assert (problem.message, problem.value, problem.suggestion) == ("unknown key", "stepz", "steps")
