@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Sequence
 
 from jobs import checkpoint as checkpoints
@@ -79,7 +78,7 @@ def join(
     listener, clash = None, ""
     if meeting is None:
         listener, port, clash = rendezvous.listen(seat.port)
-        meeting = Meeting(job, seat.host or socket.gethostname(), port, newest.path.name if newest else "")
+        meeting = Meeting(job, rendezvous.reachable(seat.host), port, newest.path.name if newest else "")
         rendezvous.announce(attempt, meeting)
     patience = STARTUP_FACTOR * launch.hang_floor_s
     ranks = process_group.join(

@@ -64,6 +64,19 @@ def listen(wanted: int | None) -> tuple[socket.socket, int, str]:
     raise AssertionError("the system gives a port or says why not")
 
 
+def reachable(wanted: str) -> str:
+    """The name that the others are told: the one that was asked for, unless nobody here knows whose it is (the names of
+    Slurm's nodes need not be those of machines), else this machine's own."""
+    for name in (wanted, socket.gethostname()):
+        try:
+            socket.getaddrinfo(name or None, 0, socket.AF_INET)
+        except OSError:
+            continue
+        if name:
+            return name
+    return "127.0.0.1"
+
+
 def announce(attempt: AttemptDir, meeting: Meeting) -> None:
     record = {"job": meeting.job, "host": meeting.host, "port": meeting.port, "checkpoint": meeting.checkpoint}
     replace_file(attempt.rendezvous, orjson.dumps(record))

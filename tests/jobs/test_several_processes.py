@@ -20,6 +20,7 @@ from cluster.backend import LaunchRequest, Resources
 from cluster.batch_file import batch_payload
 from jobs.durable import decide_file
 from jobs.facts import ExitCode, FailureClass, read_closed, read_heartbeat
+from jobs.rendezvous import reachable
 from jobs.workspace import AttemptDir
 
 SLOW = {"steps": 4000, "step_seconds": 0.005}
@@ -225,6 +226,13 @@ def test_6_04_a_port_that_is_taken_after_all_is_replaced(make_pack: Callable[...
     assert f"port {port} cannot be had" in event.message
     assert json.loads(attempt.rendezvous.read_bytes())["port"] != port
     assert closed(attempt) == ("completed", None)
+
+
+def test_a_name_that_nobody_knows_is_not_passed_on() -> None:
+    """Slurm's names for nodes need not be known to the machines."""
+    assert reachable("127.0.0.1") == "127.0.0.1"
+    assert reachable("no-such-machine.invalid") == reachable("")
+    socket.getaddrinfo(reachable("no-such-machine.invalid"), 0)
 
 
 def test_6_05_packs_of_several_processes_meet_side_by_side(make_pack: Callable[..., Any], shims: Shims) -> None:
