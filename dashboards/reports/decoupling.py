@@ -81,10 +81,10 @@ def _far_words(evidence: Evidence, plane: Plane) -> str:
     if plane.beta is None:
         return f"No slope of {evidence.metric} on loss can be given: {plane.no_slope}."
     indexed, far = plane.indexed, _far(plane)
-    several = len(plane.fitted) > 1
+    several, fall = len(plane.fitted) > 1, "falls" if len(far) == 1 else "fall"
     one = "arms that leave" if several else "arm that leaves"
     return (
-        f"{len(far)} of {counted(len(indexed), 'arm')} fall further in {evidence.metric} than their loss predicts "
+        f"{len(far)} of {counted(len(indexed), 'arm')} {fall} further in {evidence.metric} than their loss predicts "
         f"({listed(far)}; index below −2, not corrected for their number), by a slope of {short(plane.beta)} a percent "
         f"from {len(plane.fitted)} {one} the attention output alone{'' if several else ', a slope without an error'}."
     )

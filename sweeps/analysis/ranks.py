@@ -64,18 +64,26 @@ def kendall(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
 
 
 def fisher_interval(rho: float, n: int, alpha: float = 0.05) -> tuple[float, float]:
-    """Interval of a correlation by Fisher's z."""
-    if n < 4 or abs(rho) >= 1:
-        return (-1.0, 1.0) if n < 4 else (rho, rho)
-    half = student.critical(alpha / 2, math.inf) / math.sqrt(n - 3)
-    return math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half)
+    """Interval of a correlation by Fisher's z; of a perfect order that of the nearest other one, up to 1."""
+    if n < 4:
+        return -1.0, 1.0
+    half, near = student.critical(alpha / 2, math.inf) / math.sqrt(n - 3), _imperfect(rho, n)
+    low, high = math.tanh(math.atanh(near) - half), math.tanh(math.atanh(near) + half)
+    if near == rho:
+        return low, high
+    return (low, 1.0) if rho > 0 else (-1.0, high)
 
 
 def t_p(rho: float, n: int) -> float:
-    """Two-sided p of a correlation by t = rho sqrt((n - 2) / (1 - rho^2))."""
-    if abs(rho) >= 1:
-        return 0.0
+    """Two-sided p by t = rho sqrt((n - 2) / (1 - rho^2)); of a perfect order that of the nearest other one."""
+    rho = _imperfect(rho, n)
     return student.two_sided_p(rho * math.sqrt((n - 2) / (1 - rho**2)), n - 2)
+
+
+def _imperfect(rho: float, n: int) -> float:
+    """rho, or what swapping two neighbours leaves of a perfect order: formulas for rho below 1 know no noise at 1."""
+    nearest = 1 - 12 / (n**3 - n)
+    return math.copysign(nearest, rho) if abs(rho) > 1 - 1e-9 else rho
 
 
 def permutation_p(rho: float, n: int) -> float:

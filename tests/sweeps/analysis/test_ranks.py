@@ -67,7 +67,8 @@ def test_many_arms_are_drawn_and_say_so():
 
 def test_perfect_order():
     found = spearman([1, 2, 3], [2, 4, 9])
-    assert (found.rho, found.p, found.low, found.high) == (pytest.approx(1.0), 0.0, -1.0, 1.0)
+    assert (found.rho, found.low, found.high) == (pytest.approx(1.0), -1.0, 1.0)
+    assert found.p > 0.5  # three arms cannot show an order
     assert found.p_permutation == pytest.approx(2 / 6)
 
 
@@ -76,3 +77,13 @@ def test_refusals():
         spearman([1, 2], [1, 2])
     with pytest.raises(AnalysisError, match="same value"):
         spearman([1, 1, 1], [1, 2, 3])
+
+
+def test_a_perfect_order_of_few_arms_is_not_certain():
+    found = spearman([1, 2, 3, 4, 5], [2, 3, 5, 7, 11])
+    assert (found.rho, found.high) == (pytest.approx(1.0), 1.0)
+    assert found.low < 0.3
+    assert 0.01 < found.p < 0.05  # that of one swap, 0.9: not 0
+    assert found.p_permutation == pytest.approx(2 / 120)
+    turned = spearman([1, 2, 3, 4, 5], [11, 7, 5, 3, 2])
+    assert (turned.low, turned.high) == (-1.0, pytest.approx(-found.low))
