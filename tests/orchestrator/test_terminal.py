@@ -121,7 +121,7 @@ def test_typed_twice_at_once_in_two_terminals_one_of_them_detached(terminal: Ter
 
 def test_8_04_an_interrupted_or_closed_terminal_only_ends_the_watching(terminal: Terminal) -> None:
     """The launching process had to stay alive on the login node."""
-    terminal.sweep_file(steps=40, step_seconds=0.02)
+    terminal.sweep_file(steps=120, step_seconds=0.02)
     limit = ("--max-in-flight", "1")
     for command, number in ((("sweep", "toy.yaml"), signal.SIGINT), (("watch", "toy"), signal.SIGHUP)):
         seen = len(terminal.claims())
