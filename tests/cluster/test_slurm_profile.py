@@ -117,7 +117,8 @@ def test_jobs_of_several_nodes_start_one_process_a_gpu() -> None:
     found = script.parameters(resources, Profile())
     assert (found["nodes"], found["ntasks_per_node"], found["cpus_per_task"], found["gres"]) == (2, 4, 4, "gpu:4")
     body = script.body(Path("/r/b1"), 0, resources, Profile(srun=("--cpu-bind=cores",)), {})
-    assert "srun --ntasks=8 --ntasks-per-node=4 --cpus-per-task=4 --kill-on-bad-exit=0 --wait=30 --cpu-bind=cores" in body
+    step = "srun --ntasks=8 --ntasks-per-node=4 --cpus-per-task=4 --kill-on-bad-exit=0 --wait=30 --cpu-bind=cores"
+    assert step in body
     assert "MASTER_PORT" in body
     single = script.body(Path("/r/b1"), 0, Resources(gpus=4), Profile(), {})
     assert "srun" not in single
