@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster.batch_file import BATCH_FILE, read_entry
 from cluster.fake_slurm.control import FakeSlurm
+from cluster.fake_slurm.jobs import name_of
+from cluster.slurm.batches import split_array_name
 from jobs.durable import AppendLog
 from jobs.facts import Checkpointed, Finished, Started, close_attempt, fact_record
 from jobs.state import RunState
@@ -67,6 +70,15 @@ class Site:
         commit(self.workspace, prepared)
         return make_loop(self.workspace, "slurm", [prepared.name], max_in_flight)
 
+    def work(self, lab: ModuleType) -> None:
+        """Do to the files what the workers of all running jobs would, and end the jobs."""
+        state = self.slurm.state
+        for job in [job for job in state["jobs"] if job["state"] == "RUNNING"]:
+            batch, first = split_array_name(state["specs"][job["spec"]]["options"]["job-name"]) or ("", 0)
+            entry = read_entry(self.workspace.submission(batch) / BATCH_FILE, first + job["task"])
+            list(lab.pretend(Path(entry["cwd"]), f"{entry['name']}/{name_of(job)}/0"))
+            self.slurm.finish(name_of(job))
+
     def until(self, loop: Loop, what: Callable[[Any], object], seconds: float = 60.0) -> Any:
         end = time.monotonic() + seconds
         while not what(report := loop.tick()):
@@ -97,7 +109,7 @@ def site(
 
 
 def test_1_06_throttled_is_said_with_the_limits_name_and_goes_on_by_itself(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch, lab: ModuleType
 ) -> None:
     """A limit was neither transient nor fatal: what was queued ran to its end, then the workflow just stopped."""
     site.slurm.switch(execute=False, reject_with="AssocMaxSubmitJobLimit", reject_count=-1, reject_above=20)
@@ -107,9 +119,10 @@ def test_1_06_throttled_is_said_with_the_limits_name_and_goes_on_by_itself(
     assert any("throttled by the scheduler (AssocMaxSubmitJobLimit)" in trouble for trouble in report.trouble)
     _, out, _ = site.orchestrate("status", "s")
     assert "AssocMaxSubmitJobLimit" in out
-    site.slurm.switch(reject_with="")
+    site.work(lab)  # the limit stays; what was queued comes to its end
     loop._actor.not_before = 0.0  # the pause that it keeps to is not waited for
     site.until(loop, lambda report: len(site.slurm.jobs()) == 30)
+    assert len(site.slurm.live()) == 10
     loop.close()
 
 

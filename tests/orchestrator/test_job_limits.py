@@ -16,7 +16,8 @@ from cluster.local_backend import LocalBackend
 from cluster.slurm.commands import Commands
 from cluster.slurm.profile import Profile
 from cluster.submitit_backend import SlurmBackend
-from jobs.facts import FailureClass
+from jobs.durable import AppendLog
+from jobs.facts import Checkpointed, FailureClass, Started, fact_record
 from jobs.state import RunState
 from jobs.workspace import Workspace
 from orchestrator.cli.main import main
@@ -130,3 +131,26 @@ def test_retry_and_errors_name_the_memory_to_ask_for(
     _, out, _ = orchestrate("retry", "--dry-run", "--json")
     (row,) = json_of(out)["runs"]
     assert (row["minutes"], row["lead_s"]) == (15, 120)
+
+
+def test_a_loop_asks_for_what_packs_of_another_sweep_took(
+    workspace: Workspace, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    slurm.switch(execute=False)
+    first = prepare(workspace, write(tmp_path, "first", {"steps": 4000}))
+    commit(workspace, first)
+    place = workspace.attempt(first.design.packs[0].id, 1)
+    place.path.mkdir(parents=True)
+    place.launch.write_text("{}")
+    log = AppendLog(place.facts)
+    log.append(fact_record(Started(time=0.0, step=0, host="n", pid=1, members=1, threads=1)))
+    log.append(fact_record(Checkpointed(time=2000.0, step=2000, bytes=1, seconds=40.0)))
+    log.close()
+    commit(workspace, prepare(workspace, write(tmp_path, "second", {"steps": 4000, "level": 0.5})))
+    commands = Commands(looks_per_minute=6000, orders_per_minute=6000)
+    backend = SlurmBackend(Profile(), submissions=workspace.submissions, commands=commands)
+    loop = Loop(workspace, backend, FAST, ["second"], code="", index=False)
+    loop.tick()
+    (spec,) = slurm.state["specs"].values()
+    # 4/3 * (4 + 4000 s) + 180 + 60 s are 93 minutes, of which the next step is 120; 3 * 40 + 60 s are 180
+    assert (spec["options"]["time"], spec["options"]["signal"]) == ("120", "B:USR2@180")
