@@ -14,8 +14,8 @@ def power_of(design: Design) -> str | None:
     """The power line of a design; None where it names no baseline, so that nothing is compared.
 
     Seeds are those of the arm and column that has the fewest (within one search); arms are all that are compared with
-    the baseline in one column. Labels of searches do not count as arms. The rule is the one that will decide: the matrix's
-    with a column, else what the block names or the default.
+    the baseline in one column. Labels of searches do not count as arms. The rule is the one that will decide: the
+    matrix's with a column, else what the block names or the default.
     """
     analysis = design.analysis
     baseline = analysis.get("baseline") or {}

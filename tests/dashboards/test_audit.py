@@ -193,8 +193,8 @@ def test_the_checklist_of_a_sweep_is_filled_from_its_plan(tmp_path: Path, synthe
         "met", "the trainer evaluates by its own forward pass: there is one path"
     )  # fmt: skip
     made = [
-        synthetic.Made({"arm": arm}, seed=seed, summary={"test/accuracy": 0.5 + (seed * seed + 5 * (arm == "a")) % 7 / 100},
-                       config={"optimizer": {"lr": rate}, "steps": 10})
+        synthetic.Made({"arm": arm}, seed=seed, config={"optimizer": {"lr": rate}, "steps": 10},
+                       summary={"test/accuracy": 0.5 + (seed * seed + 5 * (arm == "a")) % 7 / 100})
         for arm, rate in (("a", 0.1), ("b", 0.2)) for seed in (1, 2, 3)
     ]  # fmt: skip
     other = tmp_path / "other"
