@@ -307,12 +307,15 @@ def test_a_pass_of_the_loop_asks_the_queue_once(desk: Desk) -> None:
     batch, requests = desk.batch("b1", 40)
     handles = desk.backend().submit(batch, requests)
     other, lost = desk.batch("b2", 40, first=40)
-    backend = desk.backend()
+    still = Wall()  # a pass is short, however slow this machine
+    commands = Commands(looks_per_minute=6000, orders_per_minute=6000, clock=still)
+    backend = SlurmBackend(Profile(), submissions=desk.folder, commands=commands, clock=still, wall=desk.wall)
     desk.slurm.switch(accept_then_timeout=1)
     with pytest.raises(TemporaryError):
         desk.backend(sbatch=1.0).submit(other, lost)
     for _ in range(3):
         before = desk.slurm.calls
+        still.now += 60
         backend.find(names(lost))  # what one pass of the loop asks for
         backend.poll(handles)
         backend.submit(other, lost)

@@ -359,7 +359,7 @@ TRAINER = {
 
 
 def test_the_trainer_itself_requeued_and_killed(real: Any, sweep: Any) -> None:
-    s = sweep(packs=2, steps=2000, trainer=TRAINER, resources={"memory_mb": 1500})
+    s = sweep(packs=2, steps=1200, trainer=TRAINER, resources={"memory_mb": 1500})
     loop = s.start()
     array = s.array()
     struck = set()
