@@ -245,6 +245,8 @@ class Session:
         )
         self._active.discard(run)
         self._outcomes[run] = failure
+        self.progress.step = max(self.progress.step, step)  # no ``advance`` follows the last step of a pack
+        self.progress.busy()
 
     def event(self, name: str, message: str, **data: Any) -> None:
         """Anything worth keeping that decides nothing."""

@@ -71,7 +71,8 @@ def close_by_evidence(action: Close, view: AttemptView, place: AttemptDir, now: 
     step = view.checkpoint
     if view.carried and all(run in view.finished for run in view.carried):
         message = f"every run had finished; {action.reason}"
-        return close_attempt(place, by="loop", outcome="completed", message=message, step=view.step, evidence=shown)
+        step = max(view.step, *(end.step for end in view.finished.values()))
+        return close_attempt(place, by="loop", outcome="completed", message=message, step=step, evidence=shown)
     if action.cancelled:
         failure, message = FailureClass.CANCELLED, action.reason
     elif action.failure is not None:

@@ -104,7 +104,7 @@ def judge_live(
         if attempt.absent is not None and attempt.absent - first >= policy.quiet_s:
             return Submit(pack, number)
         return None
-    if _is_over(attempt, policy, now):
+    if _is_over(attempt, policy, now, cancelled=verdict.cancel):
         assert attempt.report is not None, "a job is over by its report"
         word = attempt.report.word or attempt.report.state
         return Close(pack, number, f"the scheduler says {word}", cancelled=verdict.cancel)
@@ -136,12 +136,15 @@ def _releases(board: Board, now: float) -> Iterator[Release]:
         yield Release(tuple(made))
 
 
-def _is_over(attempt: AttemptView, policy: Policy, now: float) -> bool:
+def _is_over(attempt: AttemptView, policy: Policy, now: float, *, cancelled: bool = False) -> bool:
     """Positive evidence only: the scheduler says so, for long enough that files and heartbeats would have shown
-    otherwise."""
+    otherwise. A heart that beats after the end of its job belongs to another copy: a controller that was restarted
+    from old state starts a job twice, and the second copy leaves well; a node was only cut off. Nobody can signal such
+    a copy: where it is not wanted, closing its attempt makes it leave."""
     if attempt.report is None or attempt.gone is None:
         return False
-    if attempt.report.state is JobState.ENDED:
+    ended = attempt.report.state is JobState.ENDED
+    if ended and (cancelled or attempt.pulse.changed <= attempt.gone):
         return now - attempt.gone >= policy.settle_s
     return now - max(attempt.gone, attempt.pulse.changed) >= policy.lost_after_s
 

@@ -72,7 +72,8 @@ class Policy:
     """An intent without an answer whose job cannot be found is handed over again after this long. Two hand-overs are
     harmless (the claim decides), only wasteful."""
     lost_after_s: float = 120.0
-    """The scheduler must go on saying that a job is gone, and its heartbeat stay silent, for this long."""
+    """The scheduler must go on saying that a job is gone, and its heartbeat stay silent, for this long. So must a
+    heartbeat that was heard after the scheduler had called the job ended."""
     linger_s: float = 120.0
     """How long a loop that is otherwise done waits to see the queue hold nothing of its runs."""
     settle_s: float = 5.0

@@ -89,6 +89,9 @@ class Attempt:
     finished: set[str] = field(default_factory=set)
     first: int = 0
     step: int | None = None
+    """Of its last checkpoint."""
+    reached: int | None = None
+    """The last step at which a run of it finished."""
 
     @staticmethod
     def load(path: Path) -> Attempt:
@@ -104,6 +107,7 @@ class Attempt:
             match record.get("fact"):
                 case "finished":
                     attempt.finished.add(record["run"])
+                    attempt.reached = max(attempt.reached or 0, record["step"])
                 case "started":
                     attempt.first = record["step"]
                 case "checkpointed":
@@ -136,7 +140,8 @@ class Attempt:
             evidence["exit"] = self.ended
         record = {
             "time": time.time(), "by": "shim", "outcome": outcome, "failure": failure, "message": message,
-            "step": self.step, "evidence": evidence, "facts_bytes": size,
+            "step": self.reached if outcome == "completed" else self.step,
+            "evidence": evidence, "facts_bytes": size,
         }  # fmt: skip
         link(self.path / "closed.json", record)
         self.closed = read(self.path / "closed.json")

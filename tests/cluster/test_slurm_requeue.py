@@ -135,12 +135,12 @@ def test_another_job_that_goes_on_with_it_is_left_alone(pack: Pack) -> None:
 
 def test_when_all_runs_have_finished_it_only_closes(pack: Pack) -> None:
     pack.claim(1, f"{JOB}/0")
-    pack.facts(1, started(), finished("r1"), finished("r2"))
+    pack.facts(1, started(), saved(5), finished("r1"), finished("r2"))
     with pytest.raises(Stop, match="completed"):
         pack.go_on(1)
     closed = read_closed(pack.at(1).closed)
     assert closed is not None
-    assert closed.outcome == "completed"
+    assert (closed.outcome, closed.step) == ("completed", 9), "where it finished, not where it last saved"
 
 
 def test_facts_after_the_end_do_not_count(pack: Pack) -> None:

@@ -92,6 +92,16 @@ def test_finished_waits_for_the_next_step_and_then_is_on_disk(bench: Callable[..
     assert b.session.unfinished == {second}
 
 
+def test_the_last_step_counts_though_no_advance_follows_it(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    b.session.started(0, None, {})
+    b.session.advance(8, 9)
+    b.session.finish(b.pack.runs[0], 5, "failed", {}, FailureClass.DIVERGED)
+    assert b.session.progress.step == 8
+    b.session.finish(b.pack.runs[1], 9, "completed", {})
+    assert (b.session.progress.step, b.session.progress.steps) == (9, 9)
+
+
 def test_metrics_reach_the_disk_before_the_fact_that_needs_them(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,30 @@ def test_an_end_closes_after_the_files_have_settled(desk: Desk) -> None:
     assert [type(a) for a in decide(desk.board, 0, 101.0)] == [Close], "its own record needs no patience"
 
 
+@pytest.mark.parametrize("word", ["COMPLETED", "NODE_FAIL"])
+def test_an_end_of_one_copy_does_not_close_what_another_copy_executes(desk: Desk, word: str) -> None:
+    """A controller restarted from old state starts a job twice: the second copy finds the claim, and leaves well."""
+    handle = JobHandle("fake", "1", "n")
+    view = attempt(1, desk.runs[0], handle=handle, claim="n/1/0", report=JobReport(JobState.ENDED, word), gone=100.0)
+    view.pulse = Pulse(9, changed=100.0)
+    desk.put(0, view)
+    assert [type(a) for a in decide(desk.board, 0, 105.0)] == [Close], "its last beat was before the end"
+    view.pulse = Pulse(10, changed=103.0)
+    assert decide(desk.board, 0, 105.0) == []
+    assert decide(desk.board, 0, 222.0) == [], "it was alive after the end"
+    assert [type(a) for a in decide(desk.board, 0, 223.0)] == [Close]
+    view.pulse = Pulse(11, changed=222.0)
+    assert decide(desk.board, 0, 223.0) == []
+    view.ended = {"code": 0}
+    assert [type(a) for a in decide(desk.board, 0, 223.0)] == [Close], "its own record ends the doubt"
+    view.ended = None
+    for run in desk.runs[0]:
+        desk.wish(run, Wish("cancel", 1))
+    (action,) = decide(desk.board, 0, 223.0)
+    assert isinstance(action, Close), "only that makes such a copy leave"
+    assert action.cancelled
+
+
 def test_a_beating_heart_that_never_moves_is_a_hang(desk: Desk) -> None:
     pulse = Pulse(9, step=5, steps=100, median_step_s=40.0, changed=10_000.0, moved=10_000.0 - 3 * 400)
     view = attempt(1, desk.runs[0], claim="n/1/0", started=0.0, pulse=pulse, hang_floor_s=300.0)
