@@ -31,8 +31,8 @@ class BestFixed:
     Attributes:
         column: where.
         chosen: the fixed arm with the largest mean on validation data; None with a reason.
-        against: learned for the column less the chosen one, on test data, Holm over columns.
-        over_baseline: the chosen one less the baseline, on test data, Holm over columns.
+        against: learned for the column less the chosen one, on test data, Holm over columns x candidates.
+        over_baseline: the chosen one less the baseline, on test data, as in the matrix.
         reason: why none was chosen.
     """
 
@@ -130,7 +130,11 @@ def _speed(
 def _best_fixed(
     runs: Columns, comparison: Comparison, results: Sequence[Result], own: Sequence[str], alpha: float
 ) -> list[BestFixed]:
-    """Chosen by the validation counterpart of the test metric; the searched and random arms are no candidates."""
+    """Chosen by the validation counterpart of the test metric; the searched and random arms are no candidates.
+
+    A run that was lucky is so on both splits, so that held-out data of the same runs do not undo the choice: all
+    candidates are counted in the family, and a gain over the baseline is decided only where the matrix decides it.
+    """
     layout = comparison.layout
     candidates = [layout.baseline, *(a for a in comparison.controls if a not in (GAIN, RANDOM))]
     metric = _validation(comparison.primary.metric, runs.metrics)
@@ -142,15 +146,27 @@ def _best_fixed(
         known = {arm: held_out[arm, column] for arm in candidates if (arm, column) in held_out}
         chosen[column] = max(known, key=lambda arm: (known[arm], arm), default=None)
     pairs = [(c, arm) for c, arm in chosen.items() if arm is not None]
-    against = closed([contrast(arm, c, {c: 1.0, arm: -1.0}, results, alpha) for c, arm in pairs], alpha)
+    passed = [Linear("passed over", c) for c, _ in pairs for _ in candidates[1:]]
+    asked = [contrast(arm, c, {c: 1.0, arm: -1.0}, results, alpha) for c, arm in pairs]
+    against = closed([*asked, *passed], alpha)[: len(asked)]
     others = [(c, arm) for c, arm in pairs if arm != layout.baseline]
     over = closed([contrast(arm, c, {arm: 1.0, layout.baseline: -1.0}, results, alpha) for c, arm in others], alpha)
     by_column = {c.column: c for c in against}
-    gains = {c.column: c for c in over}
+    gains = {c.column: as_the_matrix(c, comparison) for c in over}
     return [
         BestFixed(c, arm, by_column.get(c), gains.get(c), None if arm else f"no {metric} of a fixed activation yet")
         for c, arm in chosen.items()
     ]
+
+
+def as_the_matrix(gain: Linear, comparison: Comparison) -> Linear:
+    """A fixed activation's gain over the baseline, decided only where its cell is."""
+    cell = comparison.primary.matrix.cell(gain.name, gain.column)
+    return (
+        gain
+        if cell.decided or not gain.decided
+        else replace(gain, verdict="undecided", reason="undecided in the matrix")
+    )
 
 
 def _validation(metric: str, known: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeps.analysis.errors import AnalysisError
-from sweeps.analysis.results import Result
+from sweeps.analysis.results import Result, without_value
 
 if TYPE_CHECKING:
     from orchestrator.gather.read_table import Row
@@ -144,16 +144,19 @@ def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
         notes.append(f"lower is taken as better, by the name {columns.metric!r}; --higher-is-better says otherwise")
     notes += mixed_settings(rows, columns)
     results = tuple(to_results(rows, columns))
+    if lacking := without_value(results):
+        lost = sum(r.value is None for r in results)
+        notes.append(f"{lost} of {len(results)} rows hold no value of {columns.metric}, and enter no mean: {lacking}")
     return Loaded(source, columns.metric, None, results, tuple(notes), rule=rule, groups=columns.task or "task")
 
 
 def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
     from dashboards.block import analysis_block, planned_options
     from jobs.workspace import Workspace
+    from orchestrator.asked_metric import require_metric
     from orchestrator.cli.common import sweep_names
     from orchestrator.gather.parquet import gather
     from sweeps.analysis.direction import reads_as_lower
-    from orchestrator.asked_metric import require_metric
     from sweeps.layout import find_layout
     from sweeps.scores import load_results
     from sweeps.tables import read_runs
@@ -165,10 +168,10 @@ def _sweep(name: str, asked: Asked, root: Path) -> Loaded:
             f"(it has {', '.join(sweep_names(space)) or 'none'}); name one, or its workspace with --root"
         )
     gather(space, name)
+    require_metric(space, name, asked.metric)
     runs = read_runs(root, name)
     block, departures, notes = analysis_block(root, name, runs, {"metric": asked.metric})
     layout = find_layout(runs, block)
-    require_metric(space, name, asked.metric)
     rule = planned_options(block)
     if asked.metric is not None and any(d.startswith("metric = ") for d in departures):
         # The planned goal and margin were meant for another metric.

@@ -30,6 +30,13 @@ _GUESSES = {
     "reason": ("reason", "status"),
 }
 _NO_VALUE = ("", "na", "n/a", "none", "null", "-")
+_UNFINISHED = (
+    *("running", "pending", "queued", "scheduled", "submitted", "starting", "failed", "failure", "error", "crashed"),
+    *("killed", "cancelled", "canceled", "aborted", "interrupted", "preempted", "timeout", "timed", "out of memory"),
+    "oom",
+)
+"""How the status begins of a run that is not at its end: the last value it logged is not what it scored."""
+_DELIMITERS = {";": "';'", "\t": "tabs", "|": "'|'", ",": "commas"}
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,8 @@ def find_columns(rows: Sequence[Row], source: str, **chosen: str | None) -> Tabl
 def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
     """One result a row; a missing value becomes a reason, labels of seeds and searches become numbers.
 
+    What a run that is still running, or that failed, has logged so far is no value either.
+
     Raises:
         AnalysisError: a value that is no number, a row without an arm or a seed, an arm with two configs, a number
             written in two ways.
@@ -131,6 +140,8 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
             seed = seeds[_label(row, columns.seed, "seed")]
         value, reason = _value(row, columns)
         words = _optional(row, columns.reason)
+        if value is not None and words is not None and words.lower().startswith(_UNFINISHED):
+            value, words = None, f"{words}, {columns.metric} {value:.4g} so far"
         lost = _diverged(row, columns, words if value is None else None)
         results.append(
             Result(
@@ -167,6 +178,13 @@ def _csv(path: Path) -> list[Row]:
     if not table:
         return []
     header = table[0]
+    renamed = {"\t": "name it .tsv", ",": "name it .csv"}
+    if len(header) == 1 and (other := next((d for d in _DELIMITERS if d in header[0]), None)) is not None:
+        raise AnalysisError(
+            f"{path}: its header is separated by {_DELIMITERS[other]}, and a {path.suffix.lower()} is read with "
+            f"{'tabs' if path.suffix.lower() == '.tsv' else 'commas'}; "
+            + renamed.get(other, "save it with commas (and decimal points), or with tabs as .tsv")
+        )
     doubled = sorted({name for name in header if header.count(name) > 1})
     if doubled:
         raise AnalysisError(f"{path}: the header names {doubled[0]!r} twice; name each column once")

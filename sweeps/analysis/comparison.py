@@ -96,7 +96,7 @@ def _groups(results: Sequence[Result]) -> list[_Group]:
 def _measure(name: str, group: _Group, options: Options, level: float) -> Measured:
     """One arm before correction: number, interval and p, or a reason."""
     mine = group.of(name)
-    verdict, lost = _started(name, group), [r for r in mine if r.diverged]
+    verdict, lost = _started(name, group, options.baseline), [r for r in mine if r.diverged]
     if any(r.value is None for r in lost):
         return Measured(replace(verdict, verdict="diverged", reason=_lost(lost, len(mine))))
     if name not in group.arms:
@@ -147,7 +147,7 @@ def _tested(verdict: Verdict, noise: Noise, gaps: str | None, margin: float | No
     return Measured(verdict, math.sqrt(noise.variance.baseline_share))
 
 
-def _started(name: str, group: _Group) -> Verdict:
+def _started(name: str, group: _Group, baseline: str) -> Verdict:
     mine, arm = group.of(name), group.arms.get(name, {})
     return Verdict(
         arm=name,
@@ -155,6 +155,7 @@ def _started(name: str, group: _Group) -> Verdict:
         scale=group.scale,
         verdict="undecided",
         n=nested.runs(arm),
+        n_baseline=nested.runs(group.arms.get(baseline, {})),
         searches=len(arm) if nested.is_searched(arm) else 0,
         mean=nested.mean(arm) if arm else None,
         sd=nested.components([arm]).seed_sd if arm else None,
@@ -164,7 +165,7 @@ def _started(name: str, group: _Group) -> Verdict:
 
 def _described(verdict: Verdict, arm: Arm, base: Arm, margin: float | None) -> Verdict:
     """Effect size and exact permutation of two plain arms, which no correction touches."""
-    verdict = replace(verdict, n_baseline=nested.runs(base), margin=margin, test="unpaired")
+    verdict = replace(verdict, margin=margin, test="unpaired")
     if verdict.searches:
         return replace(verdict, test="nested")
     ours, theirs = (list(side[None].values()) if None in side else [] for side in (arm, base))
@@ -180,10 +181,13 @@ def _described(verdict: Verdict, arm: Arm, base: Arm, margin: float | None) -> V
 
 
 def _gaps(name: str, group: _Group, options: Options) -> str | None:
-    runs = (*group.of(name), *group.of(options.baseline))
     # A planned look excuses runs that are still to come, never those that ended without a value.
-    missing = without_value(r for r in runs if is_planned(r) and (options.look is None or is_final(r)))
-    return f"runs without a value: {missing}" if missing else None
+    parts = []
+    for who, of in ((name, ""), (options.baseline, " of the baseline")):
+        runs = (r for r in group.of(who) if is_planned(r) and (options.look is None or is_final(r)))
+        if missing := without_value(runs):
+            parts.append(f"runs{of} without a value: {missing}")
+    return "; ".join(parts) or None
 
 
 def _remarks(name: str, group: _Group, lost: Sequence[Result], options: Options) -> list[str]:

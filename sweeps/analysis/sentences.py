@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sweeps.analysis.comparison import Comparison
 from sweeps.analysis.corrections import family_wise_error
 from sweeps.analysis.matrix import Matrix
+from sweeps.analysis.sigma import parse
 from sweeps.analysis.verdict import Verdict
 
 
@@ -66,6 +67,7 @@ def _how(found: Comparison, metric: str) -> str:
     runs = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else "no"
     many = "run" if seeds == [1] else "runs"
     text = f"{metric}, {runs} {many} an arm, {'paired by seed, ' if o.paired else ''}t tests with sigma {o.sigma}"
+    text += _too_small(found)
     family = found.verdicts[0].family if found.verdicts else o.correction
     text += f", {family}, level {found.level:.3g}"
     text += "" if o.look is None else f" at look {o.look.now} of {len(o.look.fractions)} planned"
@@ -73,6 +75,16 @@ def _how(found: Comparison, metric: str) -> str:
         by_chance = family_wise_error(found.level, len(found.verdicts))
         text += f" each: were nothing different, one of them would be called so with a chance of up to {by_chance:.2g}"
     return f"{text}; exploratory: {found.exploratory}." if found.exploratory else f"{text}."
+
+
+def _too_small(found: Comparison) -> str:
+    """Words for a sigma that is given as known and that the runs themselves contradict."""
+    rule, known = parse(found.options.sigma)
+    shown = [f.pooled for f in found.floors if f.pooled is not None and known is not None and f.pooled.low > known]
+    if rule != "known" or not shown:
+        return ""
+    worst = max(shown, key=lambda spread: spread.low)
+    return f" (less than the runs show, {worst.sd:.3g} [{worst.low:.3g}, {worst.high:.3g}]: no error rate holds)"
 
 
 def _matrix_how(found: Matrix) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import orjson
@@ -17,10 +17,13 @@ import pytest
 
 from dashboards.report import report_content, write_report
 from dashboards.sheet_files import Written
+from dashboards.transfer import as_the_matrix
 from dashboards.words import between
 from jobs.workspace import Workspace
 from orchestrator.gather.parquet import gather
 from sweeps.analysis.errors import AnalysisError
+from sweeps.analysis.linear import Linear
+from sweeps.analysis.matrix import Cell, Matrix
 from sweeps.tables import read_parquet
 
 TASKS = ("memorize", "parentheses", "addmod", "copy")
@@ -229,12 +232,28 @@ def test_the_page_says_what_is_specific_shape_or_speed(report: Written) -> None:
     assert gelu["memorize"]["verdict"] == "more"
     fixed = [c for c in content["contrasts"] if c["question"].startswith("own less best fixed")]
     assert len(fixed) == len(TASKS)
+    cells = {(c["row"], c["column"]): c for c in content["cells"]}
+    gains = [c for c in content["contrasts"] if c["question"].startswith("best fixed less baseline, ")]
+    assert gains
+    for gain in gains:  # the matrix is the stricter
+        assert gain["verdict"] == "undecided" or cells[gain["question"].split(", ")[1], gain["column"]]["decided"]
     assert 0 < content["specificity_index"]["value"] < 1
     assert {s["column"] for s in content["seed_spread"]} == set(TASKS)
     sooner = {s["column"]: s for s in content["steps_to_accuracy"]}
     assert sooner["memorize"]["ratio"] > 1
     assert not sooner["memorize"]["decides"]
     assert "deciding nothing" in text
+
+
+@pytest.mark.parametrize(("verdict", "said"), [("better", "more"), ("undecided", "undecided")])
+def test_a_fixed_activation_is_called_better_only_where_the_matrix_says_so(verdict: str, said: str) -> None:
+    gain = Linear("relu2", "memorize", value=0.2, p=0.001, p_adjusted=0.008, verdict="more")
+    cell = Cell("relu2", "memorize", verdict=verdict)
+    matrix = Matrix("gelu", 0.05, ("relu2",), ("memorize",), (cell,), (), 1)
+    comparison: Any = SimpleNamespace(primary=SimpleNamespace(matrix=matrix))
+    found = as_the_matrix(gain, comparison)
+    assert found.verdict == said
+    assert (found.reason is None) == found.decided
 
 
 def test_the_whole_curve_is_a_slice_and_the_matrix_is_latex(report: Written) -> None:

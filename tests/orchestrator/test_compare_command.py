@@ -247,12 +247,15 @@ def test_an_mlflow_experiment(tmp_path: Path) -> None:
                 client.set_terminated(made)
         late = client.create_run(experiment).info.run_id
         client.log_batch(late, [], [Param("arm", "new"), Param("seed", "3")])
+        half = client.create_run(experiment).info.run_id
+        client.log_batch(half, [Metric("accuracy", 0.99, 0, 0)], [Param("arm", "new"), Param("seed", "4")])
         arguments = ["--tracking-uri", uri, "--baseline", "base", "--metric", "accuracy"]
         document = json.loads(run("mlflow:study", *arguments, "--json"))
         (found,) = document["verdicts"]
         assert found["difference"] == pytest.approx(0.2)
         assert "1 running" in found["headline"]
-        assert document["exploratory"] == "runs without a value: 1 running"
+        assert document["exploratory"] == "runs without a value: 1 running, 1 running, accuracy 0.99 so far"
+        assert "2 of 8 rows hold no value of accuracy" in document["notes"][0]
         with pytest.raises(AnalysisError, match=r"mlflow:other: no such experiment; there are .*study"):
             run("mlflow:other", *arguments)
 

@@ -126,3 +126,24 @@ def test_a_table_of_flags_has_no_metric() -> None:
     rows = [Row("row 1", {"arm": "a", "seed": 0, "good": True})]
     with pytest.raises(AnalysisError, match="give --metric a numeric one of arm, seed, good"):
         find_columns(rows, "table")
+
+
+def test_what_a_run_logged_before_its_end_is_no_value(written) -> None:
+    text = "arm,seed,status,x\na,0,finished,0.5\na,1,running,0.9\na,2,FAILED: oom,0.8\na,3,completed,0.6\n"
+    found = results(written("r.csv", text))
+    assert [r.value for r in found] == [0.5, None, None, 0.6]
+    assert [r.reason for r in found] == [None, "running, x 0.9 so far", "FAILED: oom, x 0.8 so far", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "message"),
+    [
+        ("r.csv", ";", r"separated by ';', and a .csv is read with commas; save it with commas"),
+        ("r.csv", "\t", r"separated by tabs, and a .csv is read with commas; name it .tsv"),
+        ("r.csv", "|", r"separated by '\|'"),
+        ("r.tsv", ",", r"separated by commas, and a .tsv is read with tabs; name it .csv"),
+    ],
+)
+def test_another_delimiter_is_named(written, name: str, delimiter: str, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        read_rows(written(name, "arm,seed,x\na,0,0.5\n".replace(",", delimiter)))

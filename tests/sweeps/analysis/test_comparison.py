@@ -207,6 +207,18 @@ def test_a_missing_run_is_a_reason_and_makes_the_table_exploratory():
     assert verdict(results, "arm").family == "Dunnett over 2 contrasts"  # it stays in the family
 
 
+def test_a_lack_of_the_baselines_is_said_to_be_the_baselines():
+    results = [*FIXTURE, Result("base", "climb", 3, value=float("nan")), Result("lost", "climb", 0, reason="failed")]
+    found = {v.arm: v for v in compare(results, Options("base")).verdicts}
+    assert found["arm"].reason == "runs of the baseline without a value: 1 non-finite value (nan)"
+    assert found["lost"].n_baseline == 3  # it is the arm that has no run
+
+
+def test_a_known_sigma_that_the_runs_contradict_is_said_to_be_one():
+    assert "less than the runs show" in of_comparison(compare(FIXTURE, Options("base", sigma="known:1e-5")), "x")[2]
+    assert "less than the runs" not in of_comparison(compare(FIXTURE, Options("base", sigma="known:0.002")), "x")[2]
+
+
 def test_a_failed_run_is_no_early_look():
     results = [*FIXTURE, Result("gone", "climb", 0, reason="failed: out of memory")]
     found = compare(results, Options("base"))
