@@ -71,3 +71,8 @@ class Ranks:
 
     def close(self) -> None:
         """The others are needed no longer."""
+
+
+def alone(config: Any) -> str:
+    """Why runs of a trainer's config are one process (see ``jobs.runners``)."""
+    return "strategy: single is one process" if config.strategy == "single" else ""

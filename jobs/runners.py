@@ -1,6 +1,6 @@
 """Who can carry out a run: name -> where its parts are. Nothing is imported to be listed.
 
-A runner is three attributes of modules, and two more where it can say so much:
+A runner is three attributes of modules, and three more where it can say so much:
 
 - ``config``: a frozen pydantic model of what may stand under ``config:`` in a sweep file (torch-free module);
 - ``describe``: ``(config) -> RunShape`` (torch-free): what the planner packs and prices by;
@@ -8,6 +8,8 @@ A runner is three attributes of modules, and two more where it can say so much:
   metric is found before anything runs; "" where nobody knows (a user's own command);
 - ``fits``: ``(config, input, producer's config) -> str`` (torch-free): why the product of a run does not fit this one's
   input, "" where it does, so that it is found before the producer runs; "" where nobody can tell before;
+- ``alone``: ``(config) -> str`` (torch-free): why a run is one process, so that several would refuse to train it; ""
+  where several can;
 - ``run``: ``(session) -> None``: carries out a pack with the ``jobs.session.Session`` it is given (may import torch).
 """
 
@@ -30,6 +32,7 @@ class Runner:
     run: str
     metrics: str = ""
     fits: str = ""
+    alone: str = ""
 
 
 RUNNERS: dict[str, Runner] = {
@@ -39,12 +42,14 @@ RUNNERS: dict[str, Runner] = {
         "jobs.trainer:run",
         "jobs.train_metrics:train_metrics",
         "jobs.shape_fit:fits",
+        alone="jobs.ranks:alone",
     ),
     "search": Runner(
         "jobs.train_config:SearchConfig",
         "jobs.train_config:describe_search",
         "jobs.searcher:run",
         "jobs.train_metrics:search_metrics",
+        alone="jobs.ranks:alone",
     ),
     "toy": Runner("jobs.toy_config:ToyConfig", "jobs.toy_config:describe", "jobs.toy:run", "jobs.toy_config:metrics"),
 }
@@ -109,6 +114,12 @@ def misfit(name: str, config: Mapping[str, Any], given: str, producer: str, thei
     """Why what a run of ``producer`` leaves does not fit input ``given``; "" where it does or nobody can tell."""
     target = runner(name).fits
     return load(target)(validate_config(name, config), given, validate_config(producer, theirs)) if target else ""
+
+
+def alone(name: str, config: Mapping[str, Any]) -> str:
+    """Why a run of this config is one process; "" where several can carry it out, or nobody says."""
+    target = runner(name).alone
+    return load(target)(validate_config(name, config)) if target else ""
 
 
 def describe(name: str, config: Mapping[str, Any]) -> RunShape:

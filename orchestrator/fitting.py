@@ -14,9 +14,6 @@ from jobs.layout import Judged, judge_count
 from jobs.workspace import Workspace
 from sweeps.design import Design
 
-PARALLEL = ("train", "search")
-"""Runners that several processes carry out only where the config says so."""
-
 
 def processes_of(resources: Mapping[str, Any]) -> int:
     """Processes that a pack with these resources is started with."""
@@ -31,8 +28,8 @@ def judge_fit(space: Workspace, pack: str, resources: Mapping[str, Any], fresh_a
 
 
 def fit_notices(space: Workspace, design: Design) -> list[str]:
-    """What a plan should say of processes: packs that have begun with another number of them, and runs that could not
-    use several. Costs what has begun, not what is planned."""
+    """What a plan should say of packs that have begun with another number of processes. Costs what has begun, not what
+    is planned."""
     packs = design.packs
     begun: set[str] = set()
     if space.packs.is_dir():
@@ -44,24 +41,4 @@ def fit_notices(space: Workspace, design: Design) -> list[str]:
             verdict, why = judge_fit(space, pack.id, pack.resources)
             if verdict != "exact":
                 found[f"{verdict}: {why}"] += 1
-    return _unused(design) + [
-        f"{count} pack{'s' * (count > 1)} would go on {why}" for why, count in sorted(found.items())
-    ]
-
-
-def _unused(design: Design) -> list[str]:
-    """Cells whose runs are one process by their own config, in packs that would be started as several."""
-    alone = [
-        cell.name
-        for cell in design.cells
-        if cell.runner in PARALLEL
-        and cell.config.get("strategy", "single") == "single"
-        and processes_of(cell.resources) > 1
-    ]
-    if not alone:
-        return []
-    which = f"{len(alone)} cells ({alone[0]}, ...)" if len(alone) > 1 else f"1 cell ({alone[0]})"
-    return [
-        f"runs of {which} would be started as several processes with strategy: single, and refuse to train: "
-        f"set strategy: ddp, or resources.processes: 1"
-    ]
+    return [f"{count} pack{'s' * (count > 1)} would go on {why}" for why, count in sorted(found.items())]

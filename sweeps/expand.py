@@ -19,6 +19,8 @@ from sweeps.inputs import Lookup, Producer
 from sweeps.labels import agrees, contains
 from sweeps.load import Sweep
 from sweeps.metric_check import check_metric
+from sweeps.pilots import planned_analysis
+from sweeps.processes import check_processes
 from sweeps.schema import Exclusion, Need, Stage
 from sweeps.tree import origin_of
 
@@ -88,6 +90,7 @@ class _Expansion:
             resources, execution = settings_of(self.sweep, name, stage, own)
             cell = Cell(len(self.cells), name, stage.runner, checked.config, own, checked.shape, resources, execution)
             self._check_consumed(cell, point, stage)
+            check_processes(self.sweep, cell, self.checker)
             self.cells.append(cell)
             cells.append(cell)
 
@@ -144,7 +147,7 @@ class _Expansion:
             name=file.name,
             source=self.sweep.source,
             settings=self.sweep.settings,
-            analysis=file.analysis.planned(),
+            analysis=planned_analysis(file),
             stages=stages,
             cells=tuple(self.cells),
             runs=tuple(self.runs),

@@ -149,7 +149,7 @@ def _over_tables(
     tree: Tree, origins: Origins, tables: Mapping[str, Path], problems: list[Problem]
 ) -> tuple[Tree, Origins]:
     """``tree`` over what pilots have chosen for it, or over what is assumed until they have."""
-    below = pilots.assumed_values(tree, origins, tables, problems)
+    below = pilots.assumed_values(tree, origins, problems)
     found: Origins = {}
     for path in tables.values():
         part, part_origins = _read_file(path, problems, ())

@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from sweeps import mistakes, shipped
 from sweeps.errors import Problem, SweepError
+from sweeps.labels import contains
 from sweeps.overrides import spell
 from sweeps.rates import assumed
-from sweeps.schema import Pilot
+from sweeps.schema import Pilot, SweepFile
 from sweeps.tree import Origins, Tree, origin_of
 from sweeps.tree import Path as TreePath
 
@@ -59,7 +60,6 @@ def grid_of(pilot: Pilot, source: Sweep) -> Grid:
         SweepError: the pilot's sweep has no such factor, or one of ``factor``'s values is no positive number.
     """
     from sweeps.crossing import levels
-    from sweeps.labels import contains
 
     found: list[list[Any]] = []
     for key, name in (("column", pilot.column), ("factor", pilot.factor)):
@@ -75,12 +75,13 @@ def grid_of(pilot: Pilot, source: Sweep) -> Grid:
     return Grid(tuple(str(level) for level in found[0]), tuple(float(rate) for rate in rates))
 
 
-def assumed_values(tree: Tree, origins: Origins, tables: Mapping[str, Path], problems: list[Problem]) -> Tree:
-    """``{"values": {name: {level: entry}}}`` of pilots that have no table yet, for prices."""
+def assumed_values(tree: Tree, origins: Origins, problems: list[Problem]) -> Tree:
+    """``{"values": {name: {level: entry}}}`` of all levels of the pilots' grids, to be laid below what was chosen: for
+    prices where there is no table yet, else for the levels that ``only`` keeps out of the pilot and the study alike."""
     pilots = tree.get("pilots")
     values: Tree = {}
     for name, block in pilots.items() if isinstance(pilots, dict) else ():
-        if not isinstance(block, dict) or name in tables:
+        if not isinstance(block, dict):
             continue
         root: TreePath = ("pilots", name)
         try:
@@ -107,6 +108,17 @@ def _loaded(pilot: Pilot) -> Sweep:
     from sweeps.load import load_sweep
 
     return load_sweep(pilot_file(pilot), pilot.overrides)
+
+
+def planned_analysis(file: SweepFile) -> dict[str, Any]:
+    """The analysis block as a plan keeps it. It is frozen, so it holds no step that is only assumed: a pilot chooses
+    none for the columns that ``only`` leaves out."""
+    planned = file.analysis.planned()
+    column, step = planned.get("column"), planned.get("step")
+    piloted = any(pilot is not None and pilot.column == column for pilot in file.pilots.values())
+    if piloted and column in file.only and isinstance(step, Mapping):
+        planned["step"] = {level: at for level, at in step.items() if contains(file.only[column], level)}
+    return planned
 
 
 def first_round(pilot: Pilot, only: Sequence[Any] | None) -> tuple[str, ...]:

@@ -192,6 +192,18 @@ def test_a_smaller_study_asks_for_a_smaller_pilot_and_shares_its_runs(space: Wor
     assert part.name != whole.name, "the plan of the whole pilot stays what it is"
 
 
+def test_a_smaller_study_goes_on_with_the_table_of_its_smaller_pilot(folder: Path, space: Workspace) -> None:
+    """Levels that `only` leaves out have no entry in the table, and no assumed one may be frozen for them."""
+    content = study_content()
+    content["analysis"]["step"] = {name: f"${{values.rates.{name}.steps}}" for name in BEST}
+    (folder / "study.yaml").write_text(yaml.safe_dump(content))
+    (folder / "table.yaml").write_text("values: {rates: {near: {lr: 0.01, T: 2, steps: 3}}}\npilots: {rates: null}\n")
+    prepared = prepare(space, "study.yaml", ("only.task=[near]",), {"rates": folder / "table.yaml"})
+    assert prepared.design.assumed == ()
+    assert {cell.config["lr"] for cell in prepared.design.cells} == {0.01}
+    assert prepared.design.analysis["step"] == {"near": 3}
+
+
 def test_a_pilot_on_the_study_s_own_seeds_is_refused(space: Workspace) -> None:
     with pytest.raises(SweepError, match=r"pilots\.rates: seeds 9001 of pilot grid are seeds of study too"):
         outlook(space, "study.yaml", ("seeds=[1,9001]",))

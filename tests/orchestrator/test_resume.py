@@ -151,7 +151,7 @@ def test_a_resume_that_is_not_exact_says_so_on_the_run(bench: Bench, capsys: pyt
     bench.plan([spec], resources={"processes": 2})
     assert bench.foretold().words == "not exact: processes 1 -> 2"
     (pack,) = read_desired(bench.space).packs.values()
-    planned: Any = SimpleNamespace(packs=[PackPlan(pack.id, pack.runs, "s", 0, pack.resources, {})], cells=[])
+    planned: Any = SimpleNamespace(packs=[PackPlan(pack.id, pack.runs, "s", 0, pack.resources, {})])
     notices = fit_notices(bench.space, planned)
     assert notices == ["1 pack would go on not exact: processes 1 -> 2"]
     assert bench.retried() == (6, "not exact: processes 1 -> 2")
@@ -159,7 +159,7 @@ def test_a_resume_that_is_not_exact_says_so_on_the_run(bench: Bench, capsys: pyt
     assert finished.exact == ("resumed at step 6: not exact: processes 1 -> 2",)
 
 
-def test_a_plan_says_which_runs_cannot_use_several_processes(
+def test_a_plan_refuses_runs_that_cannot_use_several_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "name: several\nrunner: train\nresources: {processes: 2}\nconfig: {optimizer: {lr: 0.01}, steps: 9, "
@@ -167,10 +167,8 @@ def test_a_plan_says_which_runs_cannot_use_several_processes(
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(SystemExit) as exit:
         main(["--root", str(tmp_path / "runs"), "plan", str(tmp_path / "s.yaml"), "--json"])
-    assert not exit.value.code
-    (notice,) = [n for n in json.loads(capsys.readouterr().out)["notices"] if "strategy" in n]
-    assert notice.startswith("runs of 1 cell (")
-    assert "one" in notice.partition(")")[0]
+    assert exit.value.code == 2
+    assert "s.yaml:3: resources.processes (cell train plan=one): strategy: single is one" in capsys.readouterr().err
 
 
 def test_other_threads_are_not_exact_and_parts_for_another_number_of_processes_are_refused(
