@@ -16,7 +16,7 @@ from pathlib import Path
 from jobs.durable import replace_file
 from jobs.facts import FailureClass
 from jobs.identity import canonical_json
-from jobs.state import RunState, read_attempt, run_states
+from jobs.state import RunState, RunStatus, read_attempt, run_states
 from jobs.workspace import Workspace
 from orchestrator.planning import Prepared, prepare
 from sweeps.design import Design
@@ -43,13 +43,16 @@ class Round:
 
     def over(self, space: Workspace) -> bool:
         """Every run has completed, or diverged."""
+        return next(self.missing(space), None) is None
+
+    def missing(self, space: Workspace) -> Iterator[tuple[str, RunStatus]]:
+        """Runs that have neither completed nor diverged, as their files have them."""
         wanted = {run.id for run in self.prepared.design.runs}
         for pack in self.prepared.design.packs:
             attempts = [read_attempt(place) for place in space.attempts(pack.id) if place.launch.exists()]
             for run, status in run_states(pack.runs, attempts).items():
                 if run in wanted and status.state != RunState.COMPLETED and status.failure != FailureClass.DIVERGED:
-                    return False
-        return True
+                    yield run, status
 
 
 @dataclass(frozen=True)

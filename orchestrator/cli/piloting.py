@@ -118,9 +118,12 @@ def run_pilots(
         freeze_analysis(space, one.prepared)
         limit = max_in_flight or one.prepared.design.settings.get("max_in_flight")
         run_to_end(space, name, backend, limit, console, again)
-        if not one.over(space):
+        if missing := dict(one.missing(space)):
+            run, status = next(iter(missing.items()))
+            told = ", ".join(str(word) for word in (status.state, status.failure, status.reason) if word)
             raise PilotUnfinished(
-                f"the pilot {name} ended without all of its runs, so that values.{one.pilot} cannot be chosen.\n"
+                f"the pilot {name} ended without {len(missing)} of its {len(one.prepared.design.runs)} runs "
+                f"({run}: {told}), so that values.{one.pilot} cannot be chosen.\n"
                 f"Why:         {to_type(space, 'errors', name)}\n"
                 f"Mend it:     {to_type(space, 'retry', '--sweep', name)}\n"
                 f"Then go on:  {again}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -164,6 +165,7 @@ def test_a_pilot_with_failed_runs_stops_the_chain_and_says_what_to_type(folder: 
     (folder / "pilot.yaml").write_text(yaml.safe_dump(pilot_content(faults={"gpu_oom_at": 2})))
     code, err = swept("study.yaml")
     assert code == 1
+    assert re.search(r"the pilot grid ended without \d+ of its 18 runs \(r\w+: failed, gpu_out_of_memory, .+\)", err)
     assert "retry --sweep grid" in err
     assert "sweep study.yaml" in err.split("Then go on:")[1]
     assert "Traceback" not in err
