@@ -31,6 +31,7 @@ from models.config import (
     Where,
     with_search,
 )
+from models.errors import ConfigError
 
 ACTIVATION_INPUT = "activation"
 """Name of the input that brings the curves of a search to a run that trains with them."""
@@ -149,11 +150,12 @@ class TrainConfig(_Section):
     def _builds(self) -> Self:
         late = [step for step in self.evaluate.at if step > self.steps]
         if late:
-            raise ValueError(f"evaluate.at={late} is never reached: steps={self.steps}; raise steps or drop them")
+            told = f"evaluate.at={late} is never reached: steps={self.steps}; raise steps or drop them"
+            raise ConfigError(told, "evaluate.at", "steps")
         try:
             self.transformer()
         except ValidationError as error:
-            raise ValueError("model: " + "; ".join(_plain(e) for e in error.errors())) from None
+            raise ConfigError.below("model", error.errors()) from None
         return self
 
     def transformer(self) -> TransformerConfig:
@@ -239,11 +241,6 @@ class SearchConfig(TrainConfig):
             return self.search.batch_size
         share = self.search.holdout
         return max(1, round(self.batch_size * share / (1 - share)))
-
-
-def _plain(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    return f"{where}: {error['msg']}" if where else str(error["msg"]).removeprefix("Value error, ")
 
 
 def _stack_key(config: TrainConfig, *more: Any) -> str:

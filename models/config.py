@@ -9,6 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from models.errors import ConfigError
+
 FixedKind = Literal["gelu", "relu", "relu2", "silu", "tanh", "identity"]
 Start = Literal["constant", "identity", "gelu"]
 Where = Literal["mlp", "attention", "both"]
@@ -150,9 +152,11 @@ class TransformerConfig(_Description):
     def _heads_divide_width(self) -> Self:
         if self.width % self.heads:
             fitting = [h for h in range(1, min(self.width, 64) + 1) if self.width % h == 0]
-            raise ValueError(
+            raise ConfigError(
                 f"heads must divide width: width={self.width}, heads={self.heads}; "
-                f"heads that fit this width: {', '.join(map(str, fitting))}"
+                f"heads that fit this width: {', '.join(map(str, fitting))}",
+                "heads",
+                "width",
             )
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,7 @@ def problems(error: ValidationError, model: type[BaseModel], tree: Any, locate: 
     for detail in error.errors(include_url=False):
         tag = detail["type"] == "union_tag_invalid"
         path = _existing((*detail["loc"], _discriminator(detail)) if tag else detail["loc"], tree)
+        path = _telling([_existing((*path, *key.split(".")), tree) for key in _keys(detail)], locate) or path
         wanted: Path = (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
         written, origin = locate(path)
         where = dotted((*written, *wanted[len(path) :]) if detail["type"] == "missing" else written)
@@ -111,6 +112,18 @@ def _discriminator(detail: ErrorDetails) -> str:
 def _block_with(key: str | int, tree: Any) -> str | None:
     """The block where a key that was written at the top is at home: ``lr`` in ``factors``, ``steps`` in ``config``."""
     return next((b for b in ("factors", "config", "stages") if isinstance(tree.get(b), dict) and key in tree[b]), None)
+
+
+def _keys(detail: ErrorDetails) -> Sequence[str]:
+    """Dotted keys, below the location, of values that do not go together (``models.errors.ConfigError``)."""
+    return getattr(detail.get("ctx", {}).get("error"), "keys", ())
+
+
+def _telling(paths: Sequence[Path], locate: Locate) -> Path | None:
+    """Of several values the one that a level, a rule or an override has set; else the first that is written."""
+    longest = max(map(len, paths), default=0)
+    written = [path for path in paths if len(path) == longest]
+    return next((path for path in written if locate(path)[0][:1] != ("config",)), written[0] if written else None)
 
 
 def _is_block(value: Any) -> bool:

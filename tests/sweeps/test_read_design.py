@@ -61,3 +61,25 @@ def test_what_follows_from_a_mistake_is_not_told(tmp_path: Path, text: str) -> N
     assert wheres
     assert set(wheres) <= alone
     assert len(set(wheres)) == len(wheres)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "where", "line"),
+    [
+        ("runner: train\nconfig:\n  model:\n    width: 18\n    heads: 4\n", (), "config.model.heads", 5),
+        ("runner: train\nconfig:\n  model:\n    width: 18\n", (), "config.model.width", 4),
+        ("runner: train\nconfig:\n  model:\n    heads: 3\n", ("config.model.width=16",), "config.model.heads", 4),
+        (
+            "runner: train\nconfig: {model: {heads: 4}}\nfactors:\n  width: {path: model.width, values: [\n16,\n18]}\n",
+            (),
+            "factors.width.values.1",
+            6,
+        ),
+        ("runner: train\nconfig:\n  evaluate:\n    at: [9]\n", (), "config.evaluate.at", 4),
+    ],
+)
+def test_values_that_do_not_go_together_are_told_with_the_line_of_one_of_them(
+    tmp_path: Path, text: str, overrides: tuple[str, ...], where: str, line: int
+) -> None:
+    rest = ("config.task.name=copy", "config.optimizer.lr=0.1", "config.steps=3")
+    assert told(tmp_path, text, *rest, *overrides) == [(where, line)]
