@@ -140,6 +140,11 @@ class Evidence:
             losses=self.task_losses.get(task, self.losses),
         )
 
+    def beside(self, scale: str | None) -> tuple[str, ...]:
+        """Words for the scales that a page about one of them leaves out."""
+        others = [str(s) for s in self.scales if s != scale]
+        return (f"Not on this page: {', '.join(others)} (see --kind scale).",) if others else ()
+
     def averaged(self) -> list[Result]:
         """One result a run: diverged ones at chance where it is known, tasks averaged."""
         return macro([at_chance(r, self.chance.get(r.task)) for r in checked(self.results)])

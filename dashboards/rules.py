@@ -158,7 +158,7 @@ def _rescue(evidence: Evidence) -> Rule:
     asks = "a smaller rate is tried before “fails to transfer”"
     lost = _lost(evidence)
     if not lost:
-        return Rule("R12", asks, MET, "no arm was lost to divergence")
+        return Rule("R12", asks, MET, "no arm diverged in every seed")
     lacking = [arm for arm in lost if arm not in evidence.conduct.rescued]
     if lacking:
         return Rule("R12", asks, MISSED, f"diverged without a rescue arm: {listed(lacking)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from sweeps.analysis.direction import reads_as_lower
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.options import Options
 from sweeps.analysis.results import Result
+from sweeps.analysis.soundness import check_names
 from sweeps.analysis.summaries import Summary
 
 ARMS = ("arm", "method", "architecture", "modification", "model")
@@ -141,15 +143,49 @@ class _Reader:
         return None if value is None else words(value)
 
     def means(self) -> tuple[Summary, ...]:
+        """What was published of every arm and scale.
+
+        Raises:
+            AnalysisError: two rows of one arm, an arm under two names, several tasks, what is no number.
+        """
         count, made = self.table.first(COUNTS) or "seeds", []
         for row in self.table.rows:
             arm, scale = self.key(row)
-            n, reason = _number(row.get(count)), row.get("reason")
+            n, reason = self._published(row, count) or 0.0, row.get("reason")
+            if n < 0 or not n.is_integer():
+                raise AnalysisError(f"{self.table.file}: {count} of arm {arm!r} is {n:g}; give how many runs it is of")
             made.append(
-                Summary(arm, int(n or 0), _number(row.get("mean")), _number(row.get("sd")), scale=scale,
+                Summary(arm, int(n), self._published(row, "mean"), self._published(row, "sd"), scale=scale,
                         diverged=int(_number(row.get("diverged")) or 0), reason=None if reason is None else str(reason))
             )  # fmt: skip
+        self._one_row_an_arm(made)
         return tuple(made)
+
+    def _published(self, row: Mapping[str, Value], column: str) -> float | None:
+        value, arm = row.get(column), words(row.get(self.arm))
+        if value is not None and not isinstance(value, float):
+            raise AnalysisError(
+                f"{self.table.file}: {column} of arm {arm!r} is {value!r}, which is no number; "
+                "leave it empty where there is none, and say why in a column `reason`"
+            )
+        if column == "sd" and value is not None and value < 0:
+            raise AnalysisError(f"{self.table.file}: sd of arm {arm!r} is {value:g}; an sd is no less than 0")
+        return value
+
+    def _one_row_an_arm(self, made: Sequence[Summary]) -> None:
+        task = self.table.first(TASKS)
+        tasks = {words(row.get(task)) for row in self.table.rows} if task else set()
+        if len(tasks) > 1:
+            raise AnalysisError(
+                f"{self.table.file}: means of several tasks ({', '.join(sorted(tasks)[:4])}) cannot share one "
+                "baseline; keep the rows of one task, or give a row a run"
+            )
+        doubled = [key for key, count in Counter((s.arm, s.scale) for s in made).items() if count > 1]
+        if doubled:
+            arm, scale = doubled[0]
+            at = "" if scale is None else f" at {scale}"
+            raise AnalysisError(f"{self.table.file}: several rows of arm {arm!r}{at}; keep one mean of each")
+        check_names([Result(s.arm, "all", seed=0, value=s.mean, scale=s.scale) for s in made])
 
     def classes(self, kind: str | None) -> dict[str, str]:
         if kind is None:

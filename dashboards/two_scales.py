@@ -48,6 +48,11 @@ class Both:
         values = [v.difference if v is not None else None for v in (self.small, self.large)]
         return None not in values
 
+    @property
+    def whole(self) -> bool:
+        """Without a run that has no value, its own or the baseline's."""
+        return all(v is not None and "without a value" not in (v.reason or "") for v in (self.small, self.large))
+
 
 @dataclass(frozen=True)
 class TwoScales:

@@ -59,7 +59,7 @@ def audit_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
         ),
         quotes=_quotes(here, verdicts, scale),
         banners=tuple(banners),
-        notes=evidence.remarks,
+        notes=(*evidence.remarks, *evidence.beside(scale)),
         sections=(
             _forest(here, verdicts),
             _two_rules(here, verdicts),

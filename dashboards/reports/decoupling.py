@@ -44,7 +44,7 @@ def decoupling_sheet(evidence: Evidence, scale: str | None = None) -> Sheet:
         ),
         quotes=(_far_words(evidence, plane), _masked_words(evidence, plane), _limit_words(evidence, plane)),
         banners=tuple(banners),
-        notes=evidence.remarks,
+        notes=(*evidence.remarks, *evidence.beside(scale)),
         sections=tuple(
             s
             for s in (_plane(evidence, plane), _table(evidence, plane), tasks_section(by_task), _classes(plane))

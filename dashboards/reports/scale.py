@@ -57,10 +57,13 @@ def _sign_words(found: TwoScales) -> str:
     if found.signs is None:
         return f"No arm has a value at both scales, so nothing is known of signs between {' and '.join(found.names)}."
     s, p = found.signs, 0.5**found.signs.total
+    partly = [a.arm for a in found.arms if a.finished and not a.lost and not a.whole]
+    lacking = f" (of {listed(partly)} without the runs that have no value)" if partly else ""
     chance = found.stability.sign_p if found.stability is not None else p if s.count == s.total else None
     arms = f"{'As published, ' if found.published else ''}{s.count} of the {counted(s.total, 'arm')}"
     text = (
-        f"{arms} that finished at {found.names[0]} and {found.names[1]} keep the sign of their effect "
+        f"{arms} that finished at {found.names[0]} and {found.names[1]}{lacking} "
+        f"{'keeps' if s.count == 1 else 'keep'} the sign of their effect "
         f"({s.low:.0%} to {s.high:.0%}"
     )
     if chance is None:
@@ -244,7 +247,8 @@ def _effect_entry(v: Any, arm: Both | None = None, published: bool = False) -> E
     if v.difference is None:
         return Entry("none", v.reason or v.verdict, kind="empty")
     interval = "" if v.low is None or v.high is None else f"{short(v.low)} to {short(v.high)}"
-    return Entry(short(v.difference), interval or v.reason or "", kind="decided" if v.decided else "undecided")
+    below = "\n".join(part for part in (interval, v.reason) if part)
+    return Entry(short(v.difference), below, kind="decided" if v.decided else "undecided")
 
 
 def _record(a: Both) -> dict[str, Any]:

@@ -107,6 +107,7 @@ def find_columns(rows: Sequence[Row], source: str, **chosen: str | None) -> Tabl
     for role in ("arm", "seed"):
         if found[role] is None:
             hint = f", or --seed-column {NUMBERED} where every row is a run of its own" if role == "seed" else ""
+            hint += "; published means are for `orchestrate report`" if hint and "mean" in names else ""
             raise AnalysisError(
                 f"{source}: which column holds the {role}? give --{role}-column one of {', '.join(names)}{hint}"
             )

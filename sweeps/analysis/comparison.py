@@ -204,7 +204,7 @@ def _remarks(name: str, group: _Group, lost: Sequence[Result], options: Options)
 
 
 def _lost(lost: Sequence[Result], started: int) -> str:
-    reasons = ", ".join(sorted({r.reason for r in lost if r.reason}))
+    reasons = ", ".join(sorted({r.reason.removeprefix("diverged").strip() for r in lost if r.reason}))
     return f"{len(lost)} of {started} seeds diverged" + (f": {reasons}" if reasons else "")
 
 

@@ -35,7 +35,7 @@ def per_run(results: Sequence[Result]) -> list[Result]:
             )
         absent = next((r for r in members if r.value is None), None)
         value = None if absent is not None else math.fsum(r.value or 0.0 for r in members) / len(members)
-        reason = None if absent is None else f"item {absent.item}: {absent.reason or 'no value'}"
+        reason = None if absent is None else f"{absent.reason or 'no value'}, item {absent.item}"
         averaged.append(replace(members[0], item=None, value=value, reason=reason))
     return averaged
 

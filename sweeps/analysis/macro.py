@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from sweeps.analysis.results import Result
+from sweeps.analysis.results import FINAL, Result
 
 MACRO = "mean of the tasks"
 
@@ -26,7 +26,8 @@ def macro(results: Sequence[Result]) -> list[Result]:
         why = None
         if missing:
             reasons = sorted({found[t].reason or "no reason given" for t in missing if t in found} or {"not run"})
-            why = f"{len(missing)} of {len(tasks)} tasks without a value ({', '.join(reasons)})"
+            reasons.sort(key=lambda reason: (not reason.startswith(FINAL), reason))  # what is final is so for the mean
+            why = f"{', '.join(reasons)}, on {len(missing)} of {len(tasks)} tasks"
             if all((found[t].reason or "").startswith("not planned") for t in missing if t in found) and not values:
                 why = next(iter(reasons))
         made.append(

@@ -11,6 +11,7 @@ from sweeps.analysis.errors import AnalysisError
 NOT_PLANNED = "not planned"
 FINAL = ("failed", "killed", "diverged", "non-finite", "cancelled", "no row")
 """How the reasons begin of runs that have ended without a value, and of those that a table leaves out."""
+NO_CHANCE = " (no chance level to count it at)"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def at_chance(result: Result, chance: float | None) -> Result:
         return replace(result, value=chance)
     fell = None if result.value is None else f"at {result.value:.4g} when it fell"
     why = ", ".join(part for part in (result.reason, fell) if part) or "diverged"
-    return replace(result, value=None, reason=f"{why} (no chance level to count it at)")
+    return replace(result, value=None, reason=why if why.endswith(NO_CHANCE) else why + NO_CHANCE)
 
 
 def is_planned(result: Result) -> bool:

@@ -203,3 +203,29 @@ def test_the_checklist_of_a_sweep_is_filled_from_its_plan(tmp_path: Path, synthe
     rules = {r["code"]: r for r in report_content(other, "plain", "audit")["checklist"]}
     assert rules["R3"]["answer"] == "not met"  # each arm has a rate of its own
     assert (rules["R8"]["answer"], rules["R11"]["answer"]) == ("not known", "not known")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("base,3,0.5,0.01\na,3,0.5,0.01\na,3,0.6,0.01", "several rows of arm 'a'"),
+        ("base,3,0.5,0.01\nbase,3,0.4,0.01\na,3,0.5,0.01", "several rows of arm 'base'"),
+        ("base,3,0.5,0.01\nnew,3,0.5,0.01\nNew,3,0.6,0.01", "'New' and 'new' differ in case or spaces only"),
+        ("base,3,0.5,0.01\na,3,0.6 +- 0.1,0.01", "mean of arm 'a' is '0.6 .- 0.1', which is no number"),
+        ("base,3,0.5,0.01\na,3,nan,0.01", "mean of arm 'a' is 'nan', which is no number"),
+        ("base,3,0.5,0.01\na,3,0.6,-0.01", "an sd is no less than 0"),
+        ("base,3,0.5,0.01\na,2.5,0.6,0.01", "seeds of arm 'a' is 2.5"),
+    ],
+)
+def test_published_means_are_one_row_an_arm_and_numbers(tmp_path: Path, rows: str, message: str) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text(f"arm,seeds,mean,sd\n{rows}\n")
+    with pytest.raises(AnalysisError, match=message):
+        sheet_of_table(path, baseline="base")
+
+
+def test_published_means_of_two_tasks_are_not_compared_across_them(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text("arm,task,seeds,mean,sd\nbase,x,3,0.4,0.01\nbase,y,3,0.8,0.01\na,x,3,0.4,0.01\na,y,3,0.8,0.01\n")
+    with pytest.raises(AnalysisError, match=r"means of several tasks \(x, y\) cannot share one baseline"):
+        sheet_of_table(path, baseline="base")

@@ -216,3 +216,16 @@ def test_decoupling_task_by_task(tmp_path: Path) -> None:
     assert section.small == "1 of 6 entries fall further than their loss"
     page = re.sub(r"data:image[^\"]+", "", write_sheet(sheet, tmp_path / "page").page.read_text())
     assert not re.search(r"\b(nan|NaN|None|inf)\b", page)
+
+
+def test_an_arm_whose_runs_did_not_all_finish_is_named(table: Path) -> None:
+    lines = table.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("peri,norm,200M,2"))
+    lines[at] = "peri,norm,200M,2,nan,3.0,0,"
+    table.write_text("\n".join(lines) + "\n")
+    sheet = sheet_of_table(table, kind="scale", baseline="base", metric="accuracy")
+    assert (
+        "that finished at 60M and 200M (of peri without the runs that have no value) keep the sign" in sheet.quotes[0]
+    )
+    other = sheet_of_table(table, kind="decoupling", baseline="base", metric="accuracy")
+    assert "Not on this page: 200M (see --kind scale)." in other.notes

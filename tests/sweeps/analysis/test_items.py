@@ -26,7 +26,7 @@ def test_a_run_is_the_mean_of_its_items():
 def test_a_missing_item_takes_the_run():
     rows = answers("a", 0, (1, 0))
     (run,) = per_run([rows[0], Result("a", "qa", 0, reason="timed out", item="q1")])
-    assert (run.value, run.reason) == (None, "item q1: timed out")
+    assert (run.value, run.reason) == (None, "timed out, item q1")
 
 
 def test_runs_on_different_items_are_refused():

@@ -9,7 +9,7 @@ from sweeps.analysis.comparison import compare
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.macro import MACRO, macro
 from sweeps.analysis.options import Options
-from sweeps.analysis.results import Result
+from sweeps.analysis.results import Result, is_final
 from sweeps.analysis.summaries import Summary, compare_summaries, plain_summaries, pooled_df
 
 SIGMA = 0.00208
@@ -112,8 +112,10 @@ def test_a_run_that_lacks_a_task_has_a_reason_and_no_mean() -> None:
     rows = [Result("a", task, seed, value=0.1 * seed) for task in ("x", "y") for seed in (1, 2)]
     rows.append(Result("a", "x", 3, value=0.9))
     rows.append(Result("a", "y", 3, reason="running"))
+    rows += [Result("a", "x", 4, reason="running"), Result("a", "y", 4, reason="failed: oom")]
     means = {r.seed: r for r in macro(rows)}
     assert means[2].value == pytest.approx(0.2)
     assert (means[2].task, means[3].value) == (MACRO, None)
-    assert means[3].reason == "1 of 2 tasks without a value (running)"
+    assert means[3].reason == "running, on 1 of 2 tasks"
+    assert [is_final(means[seed]) for seed in (3, 4)] == [False, True]  # no look waits for a run that has failed
     assert macro(rows[:2]) == rows[:2]  # one task: as it is
