@@ -10,6 +10,7 @@ launched pack is read: slower, and the same answer.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -49,7 +50,8 @@ class LivePack:
         state: QUEUED until a worker has claimed it.
         step, steps: of the pack's program; 0 of 0 until it has begun.
         eta_s: seconds left at the median speed, None while that is unknown.
-        silent_s: seconds since the heartbeat was last seen to change by the loop, None before the first.
+        silent_s: seconds since the heartbeat last changed, as the loop saw it or its file says; None before the first.
+        over: how its command ended, where its shim says so and nobody has judged the attempt yet; "" while it runs.
     """
 
     pack: str
@@ -61,6 +63,7 @@ class LivePack:
     steps: int = 0
     eta_s: float | None = None
     silent_s: float | None = None
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def _from_files(workspace: Workspace, sweep: str, policy: Policy) -> SweepStatus
     return SweepStatus(
         sweep,
         {state: board.counts[sweep][state] for state in RunState},
-        [_live(pack, view, None) for pack, view in board.live_attempts()],
+        [_live(workspace, pack, view, now) for pack, view in board.live_attempts()],
         waiting(board)[sweep],
         broken(board.failed),
         dict(cost),
@@ -167,7 +170,7 @@ def _from_index(workspace: Workspace, sweep: str, policy: Policy, index: Index, 
         counts.update(Counter(v.state for v in after.runs.values()))
         cost.subtract(stored.get("cost", {}))
         cost.update(cost_of(views, after.runs, stored["devices"]))  # type: ignore[arg-type]
-        live += _live_of(pack, views, after, now)
+        live += _live_of(workspace, pack, views, after, now)
     return SweepStatus(
         sweep,
         {state: counts[state] for state in RunState},
@@ -195,11 +198,31 @@ def _launched_since(workspace: Workspace, known: set[str], packs: Mapping[str, A
     return found - set(packs)
 
 
-def _live_of(pack: str, views: Iterable[AttemptView], verdict: PackVerdict, now: float) -> list[LivePack]:
-    return [] if verdict.live is None else [_live(pack, view, now) for view in views if view.live]
+def _live_of(
+    workspace: Workspace, pack: str, views: Iterable[AttemptView], verdict: PackVerdict, now: float
+) -> list[LivePack]:
+    return [] if verdict.live is None else [_live(workspace, pack, view, now) for view in views if view.live]
 
 
-def _live(pack: str, view: AttemptView, now: float | None) -> LivePack:
+def _silence(workspace: Workspace, pack: str, view: AttemptView, now: float) -> float | None:
+    """A beat that no loop has watched is as old as its file, whatever is seen of it here for the first time."""
+    if view.pulse.beat < 0:
+        return None
+    try:
+        age = time.time() - workspace.attempt(pack, view.number).heartbeat.stat().st_mtime
+    except OSError:
+        age = 0.0
+    return max(0.0, now - view.pulse.changed, age)
+
+
+def _over(view: AttemptView) -> str:
+    if view.ended is None:
+        return ""
+    number, code = view.ended.get("signal"), view.ended.get("code")
+    return f"signal {number}" if number is not None else f"exit code {code}"
+
+
+def _live(workspace: Workspace, pack: str, view: AttemptView, now: float) -> LivePack:
     pulse = view.pulse
     left = None
     if pulse.median_step_s is not None and pulse.steps:
@@ -213,5 +236,6 @@ def _live(pack: str, view: AttemptView, now: float | None) -> LivePack:
         view.step,
         pulse.steps,
         left,
-        now - pulse.changed if now is not None and pulse.beat >= 0 else None,
+        _silence(workspace, pack, view, now),
+        _over(view),
     )

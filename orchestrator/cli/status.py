@@ -56,6 +56,7 @@ def status_json(status: SweepStatus) -> dict[str, Any]:
                 "steps": live.steps,
                 "eta_s": live.eta_s,
                 "silent_s": live.silent_s,
+                "over": live.over,
             }
             for live in status.live
         ],

@@ -65,10 +65,23 @@ class _Screen:
             self._scheduler()
         if status.cost:
             self._cost(status.cost)
-        if status.ended < status.total and not status.live and not self._stuck():
-            age = None if status.seen is None else time.time() - status.seen
-            if age is None or age > STALE_S:
-                self._command("nothing is being launched; go on with", *watch_words(self._space, status.sweep))
+        if status.ended < status.total and not self._stuck():
+            self._alone()
+
+    def _alone(self) -> None:
+        """No loop looks after it, though one would have something to do."""
+        status = self._status
+        age = None if status.seen is None else time.time() - status.seen
+        if age is not None and age <= STALE_S:
+            return
+        since = "" if age is None else f" for {hours(age / 3600)}"
+        if not status.live:
+            words = "nothing is being launched"
+        elif any(pack.over or _silent(pack) for pack in status.live):
+            words = f"no loop of this host has looked{since}, and not all of these run any more"
+        else:
+            return
+        self._command(f"{words}; go on with", *watch_words(self._space, status.sweep))
 
     def _stuck(self) -> bool:
         """Nothing can be launched before a person mends what failed."""
@@ -110,9 +123,11 @@ class _Screen:
         shown = sorted(live, key=lambda pack: pack.state is RunState.QUEUED)[: self._limit or None]
         for pack in shown:
             where = f"step {pack.step:,} of {pack.steps:,}" if pack.steps else str(pack.state)
-            left = f"{hours(pack.eta_s / 3600)} left" if pack.eta_s is not None else ""
-            silent = pack.silent_s if pack.silent_s is not None and pack.silent_s > STALE_S else None
-            note = "" if silent is None else f"[yellow]silent for {hours(silent / 3600)}[/yellow]"
+            dead = pack.over or _silent(pack)
+            left = f"{hours(pack.eta_s / 3600)} left" if pack.eta_s is not None and not dead else ""
+            note = _silent(pack) and f"[yellow]{_silent(pack)}[/yellow]"
+            if pack.over:
+                note = f"[yellow]ended, {pack.over}; not judged yet[/yellow]"
             tries = "" if pack.attempt == 1 else f"attempt {pack.attempt}"
             runs = f"{pack.runs} run{'s' * (pack.runs != 1)}"
             table.add_row(f"{pack.pack:>20}", runs, tries, where, left, Text(clip(pack.host, 16)), note)
@@ -157,3 +172,9 @@ class _Screen:
     def _more(self, count: int) -> None:
         if count > 0:
             self._console.print(f"[dim]      and {count:,} more (--limit 0 shows all)[/dim]")
+
+
+def _silent(pack: LivePack) -> str:
+    """That its heartbeat has stopped; "" while it beats."""
+    silent = pack.silent_s or 0.0
+    return f"silent for {hours(silent / 3600)}" if silent > STALE_S else ""

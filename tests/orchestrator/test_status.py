@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from types import ModuleType
 
@@ -12,6 +14,8 @@ from jobs.facts import FailureClass
 from jobs.spec import InputRef, RunSpec
 from jobs.state import RunState
 from jobs.workspace import Workspace
+from orchestrator.cli import status_view
+from orchestrator.cli.status_view import show_status
 from orchestrator.errors import OrchestratorError
 from orchestrator.loop import Loop, TickReport
 from orchestrator.policy import LOCAL, RETRIES, Retry
@@ -133,6 +137,33 @@ def test_a_live_pack_says_how_far_it_is(workspace: Workspace, lab: ModuleType) -
     assert live.eta_s is not None
     assert 0.5 < live.eta_s < 20
     assert summary(workspace, "s").counts[RunState.CANCELLED] == 1
+
+
+def test_what_died_while_no_loop_looked_is_not_called_running(
+    workspace: Workspace, lab: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    specs = lab.cell({"steps": 100, "faults": {"signal_at": 4}}, [0])
+    (pack,) = lab.write_plan(workspace, "s", [specs])
+    loop = Loop(workspace, LocalBackend(), FAST, code="")
+    loop.tick()
+    loop.close()
+    attempt = workspace.attempt(pack, 1)
+    end = time.monotonic() + 30
+    while not attempt.exit.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    (live,) = summary(workspace, "s").live
+    assert live.over == "signal 9"
+    os.utime(attempt.heartbeat, (0, time.time() - 600))
+    (live,) = summary(workspace, "s").live
+    assert live.silent_s is not None
+    assert live.silent_s >= 599, "a beat that no loop has watched is as old as its file"
+    show_status(workspace, [summary(workspace, "s")], 8)
+    assert "not judged yet" in (shown := capsys.readouterr().out)
+    assert "go on with" not in shown, "a loop has looked just now"
+    monkeypatch.setattr(status_view, "STALE_S", -1.0)
+    show_status(workspace, [summary(workspace, "s")], 8)
+    assert "not all of these run any more; go on with: orchestrate" in capsys.readouterr().out
 
 
 def test_a_run_may_fail_while_its_pack_trains_on(workspace: Workspace, lab: ModuleType) -> None:
