@@ -26,6 +26,7 @@ from sweeps.pilots import first_round, further_round, pilot_file
 from sweeps.rate_table import rates_yaml
 from sweeps.rates import choose, extensions
 from sweeps.schema import Pilot
+from sweeps.tree import origin_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def _refuse_shared_seeds(study: Sweep, name: str, design: Design) -> None:
     used = {seed for stage in stages for seed in (stage.seeds or study.file.seeds).values}
     if shared := sorted(used & {run.spec.seed for run in design.runs}):
         message = f"seeds {', '.join(map(str, shared))} of pilot {design.name} are seeds of {study.file.name} too"
-        raise SweepError([Problem(f"pilots.{name}", f"{message}; choose others for one of them")])
+        _, origin = origin_of(study.origins, ("pilots", name))
+        told = f"{message}; choose others for one of them"
+        raise SweepError([Problem(f"pilots.{name}", told, origin.file, origin.line)])
 
 
 def _advance(space: Workspace, name: str, pilot: Pilot, first: Round, path: Path) -> Round | None:

@@ -13,6 +13,7 @@ import click
 from jobs.workspace import Workspace
 from orchestrator.cli.again import to_type
 from orchestrator.cli.common import print_json
+from orchestrator.workspace_id import ensure_workspace_id
 
 
 def detach_watch(
@@ -50,6 +51,7 @@ def _start(
     argv = [sys.executable, "-P", "-m", "orchestrator.cli", "--root", str(space.root), *verb, "--backend", backend]
     if max_in_flight:
         argv += ["--max-in-flight", str(max_in_flight)]
+    ensure_workspace_id(space)  # a folder with a log and no identity would be taken for somebody else's
     log = space.sweep(sweep) / "watch.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:

@@ -207,7 +207,9 @@ def test_a_smaller_study_goes_on_with_the_table_of_its_smaller_pilot(folder: Pat
 
 
 def test_a_pilot_on_the_study_s_own_seeds_is_refused(space: Workspace) -> None:
-    with pytest.raises(SweepError, match=r"pilots\.rates: seeds 9001 of pilot grid are seeds of study too"):
+    with pytest.raises(
+        SweepError, match=r"study\.yaml:\d+: pilots\.rates: seeds 9001 of pilot grid are"
+    ):
         outlook(space, "study.yaml", ("seeds=[1,9001]",))
 
 
@@ -296,6 +298,17 @@ def test_killed_within_the_pilot_and_typed_again_detached_it_goes_on_where_it_wa
     assert set(executions(space).values()) == {1}, "nothing was run twice"
     assert len(executions(space)) == 18 + 12 + 6 + 12
     assert rates_of(space, "study") == {"near": {0.01}, "far": {0.1}, "beyond": {2.0}}
+
+
+def test_detached_into_a_folder_that_is_not_there_yet_it_runs_the_pilot_too(processes: Processes) -> None:
+    """The log must not make the new folder look like somebody else's, for the process that is left behind."""
+    away = processes.type("sweep", "study.yaml", "--detach")
+    out, err = away.communicate(timeout=DEADLINE_S)
+    assert away.returncode == 0, err
+    watcher = int(out.split("process ")[1].split(")")[0])
+    log = processes.space.sweep("study") / "watch.log"
+    processes.until(lambda: _is_over(watcher))
+    assert "study: 12 completed" in log.read_text()
 
 
 def _is_over(pid: int) -> bool:
