@@ -70,6 +70,11 @@ def p_words(p: float | None) -> str:
     return f"{p:.2g}" if p < 0.0995 else f"{p:.2f}"
 
 
+def bracketed(names: Sequence[str], most: int = 8) -> str:
+    """`` (a, b and c)``, to be put behind their number; nothing where there is none."""
+    return f" ({listed(names, most)})" if names else ""
+
+
 def listed(names: Sequence[str], most: int = 6) -> str:
     """``a, b and c``; ``none`` where there is none."""
     if not names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.queries import Comparison
 from dashboards.transfer import Additions
-from dashboards.words import counted, listed
+from dashboards.words import bracketed, counted, listed
 from sweeps.analysis.matrix import Cell
 
 
@@ -21,14 +21,15 @@ def quotes(comparison: Comparison, found: Additions | None) -> tuple[str, str, s
     count = counted(len(found.specific), "task")
     own = [c.row for c in family if c.row == c.column and c.verdict == "better"]
     specific = [s.against_others.column for s in found.specific if s.against_others.verdict == "more"]
-    gain = f"on {len(own)} of {count} the better ones include the activation learned for it"
+    gain = f"; on {len(own)} of {count} the better ones include the activation learned for it"
+    gain = gain if any(c.verdict == "better" for c in family) else ""
     second = (
-        f"On {len(specific)} of {count} ({listed(specific, 8)}) the activation learned for it beats the mean of those "
+        f"On {len(specific)} of {count}{bracketed(specific)} the activation learned for it beats the mean of those "
         "learned for the others; elsewhere it is not shown to be specific to its task."
     )
     silent = [c.label for c in comparison.columns if c.informative is False]
     blind = f"; {listed(silent, 8)} can show little, near chance or ceiling" if silent else ""
-    return f"{_decided(comparison, family)}; {gain}.", second, f"{unsaid}{blind}; all of it {scope}."
+    return f"{_decided(comparison, family)}{gain}.", second, f"{unsaid}{blind}; all of it {scope}."
 
 
 def _decided(comparison: Comparison, family: list[Cell]) -> str:

@@ -9,7 +9,7 @@ from dashboards.charts.own import MARKS, Place, own_figure
 from dashboards.queries import Comparison
 from dashboards.sheet import Entry, Picture, Section, Table
 from dashboards.transfer import GAIN, RANDOM, Additions, BestFixed, in_points
-from dashboards.words import between, counted, listed, p_words, plain, signed
+from dashboards.words import between, bracketed, counted, p_words, plain, signed
 from sweeps.analysis.linear import Linear
 from sweeps.analysis.seed_spread import SeedSpread
 from sweeps.analysis.steps_to_accuracy import Speed
@@ -60,15 +60,15 @@ def _specific(comparison: Comparison, found: Additions) -> Section:
     specific = [s.against_others.column for s in found.specific if s.against_others.verdict == "more"]
     count = len(found.specific)
     words = (
-        f"Own is better than the mean of the other rows in {len(specific)} of {counted(count, 'column')} "
-        f"({listed(specific, 8)}), by t tests with Holm over the columns.",
+        f"Own is better than the mean of the other rows in {len(specific)} of {counted(count, 'column')}"
+        f"{bracketed(specific)}, by t tests with Holm over the columns.",
         *_index_words(found),
     )
     table = Table(
         ("column", "own less other rows", "p (Holm)", "beaten one by one", "best other row", ""),
         tuple(rows),
         "lrrrll",
-        "Own row against the other rows of the column, percentage points",
+        "Own row against the other rows of the column, percentage points; intervals uncorrected",
         name="specificity",
     )
     key = "blue: the row made for the column, filled where decided, with its uncorrected interval"
@@ -120,14 +120,14 @@ def _shape(found: Additions) -> Section:
         more = [c.column for c in found.shape[arm] if c.verdict == "more"]
         less = [c.column for c in found.shape[arm] if c.verdict == "less"]
         rival = {GAIN: "a GeLU with only its two gains searched", RANDOM: "a random spline of equal size"}[arm]
-        text = f"The learned spline is better than {rival} in {len(more)} of {len(columns)} columns ({listed(more, 8)})"
-        words.append(text + (f" and worse in {len(less)} ({listed(less, 8)})." if less else "."))
+        text = f"The learned spline is better than {rival} in {len(more)} of {len(columns)} columns{bracketed(more)}"
+        words.append(text + (f" and worse in {len(less)}{bracketed(less)}." if less else "."))
     words.append("Where neither is decided, the gain may be one of scale and not of shape; that is not shown either.")
     table = Table(
         ("column", *(head[arm] for arm in arms)),
         rows,
         "l" + "r" * len(arms),
-        "Own spline less control, percentage points; Holm over both",
+        "Own spline less control, percentage points; decided by Holm over both, intervals uncorrected",
         name="shape",
     )
     return Section("Is it the shape, or only the gain?", "own spline against its controls", tuple(words), (table,))
@@ -143,12 +143,18 @@ def _fixed(comparison: Comparison, fixed: Sequence[BestFixed]) -> Section:
     more = [f.column for f in fixed if f.against is not None and f.against.verdict == "more"]
     words = (
         f"The best fixed activation of each column was chosen on validation data and compared on test data: the "
-        f"learned one is better in {len(more)} of {len(fixed)} columns ({listed(more, 8)}).",
+        f"learned one is better in {len(more)} of {len(fixed)} columns{bracketed(more)}.",
         f"A run that was lucky is so on both, so every candidate counts in the family, and one is called other than "
         f"{baseline} only where the matrix says so.",
     )
     head = ("column", "best fixed one", f"it less {baseline}", "learned less it")
-    table = Table(head, tuple(rows), "llrr", "Best fixed activation, percentage points on test data", name="fixed")
+    table = Table(
+        head,
+        tuple(rows),
+        "llrr",
+        "Best fixed activation, percentage points on test data; intervals uncorrected",
+        name="fixed",
+    )
     return Section("Would a better fixed activation do?", "chosen on held-out data", words, (table,))
 
 
@@ -193,7 +199,7 @@ def _spreads(comparison: Comparison, spreads: Sequence[SeedSpread]) -> Section:
     larger = [s.column for s in spreads if s.verdict == "larger"]
     words = (
         f"The spread between seeds is decided as smaller than the baseline's in {len(smaller)} of {len(spreads)} "
-        f"columns ({listed(smaller, 8)}) and as larger in {len(larger)} ({listed(larger, 8)}), by F intervals, "
+        f"columns{bracketed(smaller)} and as larger in {len(larger)}{bracketed(larger)}, by F intervals, "
         "Bonferroni over the columns; near the ceiling any spread is small.",
     )
     head = ("column", f"sd of seeds, {comparison.layout.baseline}", "sd of seeds, own", "ratio", "sd of searches, own")

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from orchestrator.gather.delimiters import check_delimiter
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.results import Result
 from sweeps.analysis.soundness import check_configs
@@ -31,12 +32,10 @@ _GUESSES = {
 }
 _NO_VALUE = ("", "na", "n/a", "none", "null", "-")
 _UNFINISHED = (
-    *("running", "pending", "queued", "scheduled", "submitted", "starting", "failed", "failure", "error", "crashed"),
-    *("killed", "cancelled", "canceled", "aborted", "interrupted", "preempted", "timeout", "timed", "out of memory"),
-    "oom",
+    *("running", "pending", "queued", "scheduled", "submitted", "starting", "fail", "error", "crashed", "killed"),
+    *("cancel", "abort", "interrupt", "preempt", "timeout", "timed", "out of memory", "oom"),
 )
 """How the status begins of a run that is not at its end: the last value it logged is not what it scored."""
-_DELIMITERS = {";": "';'", "\t": "tabs", "|": "'|'", ",": "commas"}
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,7 @@ def find_columns(rows: Sequence[Row], source: str, **chosen: str | None) -> Tabl
 
 def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
     """One result a row; a missing value becomes a reason, labels of seeds and searches become numbers.
-
-    What a run that is still running, or that failed, has logged so far is no value either.
+    What a run that is running, or that failed, has logged so far is no value either.
 
     Raises:
         AnalysisError: a value that is no number, a row without an arm or a seed, an arm with two configs, a number
@@ -179,13 +177,7 @@ def _csv(path: Path) -> list[Row]:
     if not table:
         return []
     header = table[0]
-    renamed = {"\t": "name it .tsv", ",": "name it .csv"}
-    if len(header) == 1 and (other := next((d for d in _DELIMITERS if d in header[0]), None)) is not None:
-        raise AnalysisError(
-            f"{path}: its header is separated by {_DELIMITERS[other]}, and a {path.suffix.lower()} is read with "
-            f"{'tabs' if path.suffix.lower() == '.tsv' else 'commas'}; "
-            + renamed.get(other, "save it with commas (and decimal points), or with tabs as .tsv")
-        )
+    check_delimiter(path, header)
     doubled = sorted({name for name in header if header.count(name) > 1})
     if doubled:
         raise AnalysisError(f"{path}: the header names {doubled[0]!r} twice; name each column once")

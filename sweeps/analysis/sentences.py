@@ -70,6 +70,8 @@ def _how(found: Comparison, metric: str) -> str:
     text += _too_small(found)
     family = found.verdicts[0].family if found.verdicts else o.correction
     text += f", {family}, level {found.level:.3g}"
+    text += " of false discoveries among all" if o.correction in ("bh", "by") else ""
+    text += " for improvers and as much again for degraders" if o.directional else ""
     text += "" if o.look is None else f" at look {o.look.now} of {len(o.look.fractions)} planned"
     if o.correction == "none" and len(found.verdicts) > 1:
         by_chance = family_wise_error(found.level, len(found.verdicts))

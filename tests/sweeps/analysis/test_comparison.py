@@ -219,6 +219,14 @@ def test_a_known_sigma_that_the_runs_contradict_is_said_to_be_one():
     assert "less than the runs" not in of_comparison(compare(FIXTURE, Options("base", sigma="known:0.002")), "x")[2]
 
 
+def test_the_level_is_said_to_be_of_what_it_is():
+    said = {c: of_comparison(compare(FIXTURE, Options("base", correction=c)), "x")[2] for c in ("bh", "holm")}
+    assert "level 0.05 of false discoveries among all" in said["bh"]
+    assert "false discoveries" not in said["holm"]
+    directional = of_comparison(compare(FIXTURE, Options("base", directional=True)), "x")[2]
+    assert "level 0.05 for improvers and as much again for degraders" in directional
+
+
 def test_a_failed_run_is_no_early_look():
     results = [*FIXTURE, Result("gone", "climb", 0, reason="failed: out of memory")]
     found = compare(results, Options("base"))
