@@ -140,7 +140,7 @@ def to_results(rows: Sequence[Row], columns: TableColumns) -> list[Result]:
         value, reason = _value(row, columns)
         words = _optional(row, columns.reason)
         if value is not None and words is not None and words.lower().startswith(_UNFINISHED):
-            value, words = None, f"{words}, {columns.metric} {value:.4g} so far"
+            value, words = None, f"{words}, {columns.metric} so far not counted"
         lost = _diverged(row, columns, words if value is None else None)
         results.append(
             Result(
