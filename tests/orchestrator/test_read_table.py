@@ -132,7 +132,12 @@ def test_what_a_run_logged_before_its_end_is_no_value(written) -> None:
     text = "arm,seed,status,x\na,0,finished,0.5\na,1,running,0.9\na,2,FAILED: oom,0.8\na,3,completed,0.6\n"
     found = results(written("r.csv", text))
     assert [r.value for r in found] == [0.5, None, None, 0.6]
-    assert [r.reason for r in found] == [None, "running, x so far not counted", "FAILED: oom, x so far not counted", None]
+    assert [r.reason for r in found] == [
+        None,
+        "running, x so far not counted",
+        "FAILED: oom, x so far not counted",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
