@@ -23,9 +23,17 @@ OWNED = frozenset(
         "array", "job-name", "comment", "output", "error", "open-mode", "signal", "requeue", "no-requeue", "wrap",
         "parsable", "dependency", "chdir", "export", "export-file", "hold", "wait", "test-only", "wait-all-nodes",
         "input", "kill-on-invalid-dep", "ntasks", "ntasks-per-node", "nodes", "cpus-per-task", "get-user-env", "quiet",
+        "tasks-per-node", "workdir", "help", "usage", "version",
     }
 )  # fmt: skip
 """sbatch options that we set ourselves, or that would change what we count on."""
+OURS_IS = {"time": "minutes", "mem": "memory_mb"}
+"""sbatch options that a profile has a key of its own for, since what is proposed depends on them."""
+
+
+def owned(option: str) -> bool:
+    """Whether sbatch would take this long option for one of ours: it understands beginnings as well."""
+    return len(option) > 1 and any(name.startswith(option) for name in OWNED)
 
 
 class Profile(BaseModel):
@@ -60,6 +68,7 @@ class Profile(BaseModel):
     lead_s: int = 120
     """Seconds before the time limit at which the job is warned (USR2), at least: measured saves may need more."""
     group_readable: bool = False
+    """Whatever umask the login has: in jobs (027), and in loops and requests (``share_files``)."""
     looks_per_minute: float = 4.0
     """squeue and sacct together."""
     max_queued: int = 8000
@@ -103,7 +112,10 @@ def read_profile(path: Path) -> Profile:
         if key.value in lines:
             mistakes.append(f"line {key.start_mark.line + 1}: {key.value} stands here a second time")
         lines[key.value] = key.start_mark.line + 1
-    passed = dict(data.pop("sbatch", None) or {})
+    below = data.pop("sbatch", None) or {}
+    if not isinstance(below, dict):
+        mistakes.append(f"line {lines['sbatch']}: sbatch is a mapping of options to values")
+    passed = dict(below) if isinstance(below, dict) else {}
     for key in [key for key in data if key not in Profile.model_fields]:
         # Unknown keys are sbatch options that we have no opinion about.
         value = data.pop(key)
@@ -113,10 +125,13 @@ def read_profile(path: Path) -> Profile:
         passed[str(key)] = value
     for key in passed:
         option = str(key).replace("_", "-").removeprefix("--")
-        if option in OWNED:
-            mistakes.append(f"line {lines.get(key, lines.get('sbatch', '?'))}: {key} is set by the orchestrator itself")
-        elif not re.fullmatch(r"[a-z][a-z0-9-]*", option):
-            mistakes.append(f"line {lines.get(key, '?')}: {key} is no sbatch option")
+        line = f"line {lines.get(str(key), lines.get('sbatch', '?'))}"
+        if owned(option):
+            mistakes.append(f"{line}: {key} is set by the orchestrator itself")
+        elif option in OURS_IS:
+            mistakes.append(f"{line}: {key} is {OURS_IS[option]} here")
+        elif not re.fullmatch(r"[a-z][a-z0-9-]+", option):
+            mistakes.append(f"{line}: {key} is no sbatch option (its long name is asked for)")
     for name in ("modules", "setup", "srun", "container"):
         if isinstance(data.get(name), list):
             data[name] = tuple(str(item) for item in data[name])
@@ -130,6 +145,13 @@ def read_profile(path: Path) -> Profile:
     if mistakes or profile is None:
         raise PermanentError(f"{path}:\n  " + "\n  ".join(mistakes))
     return profile
+
+
+def share_files(profile: Profile) -> None:
+    """Where the profile says so, let the group read what this process makes, whatever the login's umask."""
+    if profile.group_readable:
+        before = os.umask(0o077)
+        os.umask(before & ~0o050)
 
 
 def sbatch_options(profile: Profile) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cluster.backend import PermanentError, Resources
 from cluster.batch_file import BATCH_FILE
-from cluster.slurm.profile import OWNED, Profile, sbatch_options
+from cluster.slurm.profile import Profile, owned, sbatch_options
 from cluster.slurm.time_limit import LEAD
 
 CHECKPOINTED = 75
@@ -93,7 +93,7 @@ def parameters(resources: Resources, profile: Profile) -> dict[str, Any]:
         if key == LEAD:
             continue
         option = key.replace("_", "-").removeprefix("--")
-        if option in OWNED:
+        if owned(option):
             raise PermanentError(f"resource {key!r} is an sbatch option that the orchestrator sets itself")
         name = option.replace("-", "_")
         if name == "exclude" and found["exclude"]:

@@ -14,7 +14,8 @@ from rich.text import Text
 from jobs.checkpoint import KEEP
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.cli.common import confirm, resolve_sweep
+from orchestrator.cli.again import last_backend
+from orchestrator.cli.common import confirm, resolve_sweep, share_files
 from orchestrator.cli.units import clip, hours, plural, size
 from orchestrator.cost import devices_of, unit_of
 from orchestrator.job_limits import Ask
@@ -139,4 +140,5 @@ def ask(
     """Write the request, after a question where it touches many runs."""
     if len(chosen) >= ASK_FROM:
         confirm(f"{kind} {len(chosen)} runs?", yes=yes, otherwise="nothing was asked for; say --yes to go on")
+    share_files(last_backend(space))
     write_request(space, kind, {one.run: one.attempts for one in chosen}, fresh=fresh)

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,23 @@ from jobs.workspace import Workspace
 from orchestrator.cli.again import to_type
 from orchestrator.cli.main import Context
 from orchestrator.exit_codes import Exit
+
+
+def share_files(backend: str) -> None:
+    """Files are group-readable where the site's profile says so; its mistakes are told where it is used."""
+    if backend != "slurm":
+        return
+    from cluster.backend import PermanentError
+    from cluster.slurm.profile import load_profile
+    from cluster.slurm.profile import share_files as share
+
+    with suppress(PermanentError):
+        share(load_profile())
+
+
+def _chosen(ctx: click.Context, parameter: click.Parameter, backend: str) -> str:
+    share_files(backend)
+    return backend
 
 
 def backend_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +52,7 @@ def backend_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default="local",
         show_default=True,
         envvar="ORCHESTRATE_BACKEND",
+        callback=_chosen,
         help="Where runs are carried out [$ORCHESTRATE_BACKEND].",
     )(command)
 

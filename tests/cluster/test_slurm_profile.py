@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from cluster.backend import LaunchRequest, PermanentError, Resources
 from cluster.fake_slurm.control import FakeSlurm
 from cluster.slurm import script
-from cluster.slurm.profile import OWNED, Profile, load_profile, read_profile
+from cluster.slurm.profile import OWNED, Profile, load_profile, read_profile, share_files
 from cluster.submitit_backend import SlurmBackend, render
 
 
@@ -82,6 +83,35 @@ def test_what_is_ours_is_refused(tmp_path: Path, option: str) -> None:
         read_profile(write(tmp_path, f"{option}: 1\n"))
     with pytest.raises(PermanentError, match="sets itself"):
         script.parameters(Resources(extra=((option, "1"),)), Profile())
+
+
+@pytest.mark.parametrize(("login", "then"), [(0o077, 0o027), (0o022, 0o022), (0o007, 0o007)])
+def test_files_are_shared_whatever_umask_the_login_has(tmp_path: Path, login: int, then: int) -> None:
+    before = os.umask(login)
+    try:
+        share_files(Profile())
+        assert os.umask(login) == login
+        share_files(Profile(group_readable=True))
+    finally:
+        assert os.umask(before) == then
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("arr: 1-5", "line 1: arr is set by the orchestrator itself"),  # sbatch understands it as --array
+        ("sbatch: {depend: 'afterok:1'}", "line 1: depend is set by"),
+        ("tasks-per-node: 4", "tasks-per-node is set by"),
+        ("o: /tmp/x", "line 1: o is no sbatch option"),
+        ("time: 30", "line 1: time is minutes here"),
+        ("mem: 8G", "line 1: mem is memory_mb here"),
+        ("sbatch: 5", "line 1: sbatch is a mapping"),
+    ],
+)
+def test_what_would_change_what_is_ours_by_another_name_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(PermanentError) as caught:
+        read_profile(write(tmp_path, text + "\n"))
+    assert says in str(caught.value)
 
 
 def test_profiles_are_found_by_name_path_and_default(tmp_path: Path) -> None:
