@@ -207,9 +207,7 @@ def test_a_smaller_study_goes_on_with_the_table_of_its_smaller_pilot(folder: Pat
 
 
 def test_a_pilot_on_the_study_s_own_seeds_is_refused(space: Workspace) -> None:
-    with pytest.raises(
-        SweepError, match=r"study\.yaml:\d+: pilots\.rates: seeds 9001 of pilot grid are"
-    ):
+    with pytest.raises(SweepError, match=r"study\.yaml:\d+: pilots\.rates: seeds 9001 of pilot grid are"):
         outlook(space, "study.yaml", ("seeds=[1,9001]",))
 
 
