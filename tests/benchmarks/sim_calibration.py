@@ -40,6 +40,8 @@ SHIFT = {"1v3": 20.0, "3v3": 4.0, "6v6": 4.0}
 SPREADS = ("equal", "arm x3", "base x3")
 LAWS = ("normal", "t3")
 NULLS, SHIFTED, MATRICES, MOVED, STUDIES = 8000, 2000, 400, 40, 4000
+LONE = 5
+"""How many times `NULLS` tables of a single arm."""
 COLUMNS, ROWS, OWN_SHIFT = 8, 10, 6.0
 """Of a study: columns, its own rows and two controls, and by how many seed sds an own row is better."""
 SMALL = 1e-4
@@ -99,15 +101,15 @@ def contrasts(rule: str, arms: Array, base: Array) -> Contrasts:
     if rule == "baseline" or (rule == "pooled" and n == 1):
         return _one(difference, base_ms, nb - 1.0, n, nb)
     if rule == "pooled":
-        df = ARMS * (n - 1) + nb - 1
+        df = arms.shape[1] * (n - 1) + nb - 1
         squares = arm_ms.sum(axis=1, keepdims=True) * (n - 1) + base_ms[:, :1] * (nb - 1)
         return _one(difference, np.broadcast_to(squares / df, difference.shape), df, n, nb)
-    if n == 1:  # auto: a single run may be three times as noisy as the baseline
+    if n == 1:  # auto: a single run may be `noise_ratio` times as noisy as the baseline
         error = base_ms / c4(nb - 1) ** 2 * (Options("b").noise_ratio ** 2 + 1 / nb)
         share = np.full_like(difference, (1 / nb) / (Options("b").noise_ratio ** 2 + 1 / nb))
         return Contrasts(difference / np.sqrt(error), np.full_like(difference, nb - 1.0), np.sqrt(share))
     pool = np.broadcast_to(arm_ms.mean(axis=1, keepdims=True), difference.shape)
-    return _larger(difference, arm_ms, base_ms, pool, ARMS * (n - 1.0), n, nb)
+    return _larger(difference, arm_ms, base_ms, pool, arms.shape[1] * (n - 1.0), n, nb)
 
 
 def nested(arms: Array, base: Array, searches: int) -> Contrasts:
@@ -179,6 +181,13 @@ def error_and_power(
     arms, base = arms[:SHIFTED].copy(), base[:SHIFTED]
     arms[:, 1] += SHIFT[design]
     return float(error), float(rejected(rule(arms, base), correction)[:, 1].mean())
+
+
+def lone_error(rng: np.random.Generator, rule: str, design: str, spread: str, law: str) -> float:
+    """Family-wise error of a default where one arm stands against the baseline: nothing to correct for."""
+    drawn = [draw(rng, NULLS, design, spread, law) for _ in range(LONE)]
+    arms = np.concatenate([arms[:, :1] for arms, _ in drawn])
+    return float(rejected(contrasts(rule, arms, np.concatenate([base for _, base in drawn])), "none").mean())
 
 
 def agreement(tables: int = 4) -> float:
@@ -383,6 +392,15 @@ def tables(progress: Callable[[str], None]) -> str:
             rows.append(["auto, dunnett, searches told", *cells, cells[0], *(f"{p:.2f}" for _, p in found[:2])])
         out.append(f"**{design}**: {design[0]} runs an arm, {design[2]} of the baseline\n")
         out.append(_markdown(head, rows))
+    rows = []
+    for design in DESIGNS:
+        for rule, name in (("auto", "auto"), ("means", "published means, no sd of the arm")):
+            rng = np.random.default_rng(1)
+            errors = [lone_error(rng, rule, design, spread, law) for spread in SPREADS for law in LAWS]
+            rows.append([f"{design}, {name}", *(_number(e, LONE * NULLS) for e in errors)])
+        progress(f"one arm {design}")
+    out.append("**One arm** and the baseline, nothing to correct for; 40,000 tables a scenario\n")
+    out.append(_markdown(["design, rule", *(f"{s}, {law}" for s in SPREADS for law in LAWS)], rows))
     rows = []
     for spread in SPREADS:
         for law in LAWS:

@@ -103,10 +103,10 @@ def test_the_default_gives_each_side_the_larger_noise():
     assert "pooled over the arms" in other.sigma_source
 
 
-def test_a_single_run_may_be_three_times_as_noisy():
+def test_a_single_run_may_be_four_times_as_noisy():
     results = [*runs("base", (1.0, 1.1, 0.9)), *runs("one", [1.5]), *runs("other", (1.0, 1.2, 0.8))]
     single = verdict(results, "one")
-    assert single.sigma == pytest.approx(3 * 0.2)
+    assert single.sigma == pytest.approx(4 * 0.2)
     assert single.verdict == "undecided"
     assert verdict(results, "one", sigma="pooled").sigma < 0.2
 

@@ -119,7 +119,7 @@ def test_the_line_is_of_the_rule_that_decides():
 
 
 @pytest.mark.parametrize(
-    ("plan", "effect", "simulated"), [((3, 3, 19), 4.0, 0.48), ((6, 6, 19), 4.0, 0.99), ((1, 3, 19), 20.0, 0.29)]
+    ("plan", "effect", "simulated"), [((3, 3, 19), 4.0, 0.48), ((6, 6, 19), 4.0, 0.99), ((1, 3, 19), 20.0, 0.18)]
 )
 def test_power_of_the_default_rule_is_what_the_simulation_finds(plan, effect, simulated):
     """docs/statistics.md, `auto, dunnett`, equal normal noise: 2,000 tables, a standard error of 0.011."""
