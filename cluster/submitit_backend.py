@@ -131,7 +131,7 @@ class SlurmBackend:
     def submit(self, batch: str, requests: Sequence[LaunchRequest]) -> list[JobHandle]:
         directory = Path(batch).absolute()
         self._batches.learn(directory)
-        if self._unseen and self.watcher.queued + self._unseen + len(requests) > self.limits.ceiling():
+        if self.watcher.queued + self._unseen + len(requests) > self.limits.ceiling():
             self.watcher.glance()  # what was handed over may have ended unseen, and left nobody to ask about
             self._note_look()
         ids = self._submitter.submit(directory, requests, self.watcher.queued + self._unseen)
