@@ -102,7 +102,8 @@ class Policy:
     """A pack keeps away from the machines of so many of its last attempts that met with a mishap."""
     room_every_s: float = 30.0
     """How often free space is looked at while a pack waits for it."""
-    batch_size: int = 1000
+    batch_size: int = 2000
+    """Packs of one hand-over; a backend splits it where an array may not be so large."""
     poll_s: tuple[float, float] = (5.0, 60.0)
     """Shortest and longest pause between two passes; it doubles while nothing happens."""
     cancel_grace_s: float = 60.0

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ from typing import Any
 
 MOST_IDLE = 10
 """So many attempts in a row that got no further end a loop of requeues; then a person or the loop decides."""
+ACCOUNTS_S = 10.0
+"""How long a restarted job waits for the accounts to say how its last run ended."""
 LEFT_WHEN_ASKED = (15, 12, 2)
 """Signals that ask a command to leave."""
 
@@ -201,8 +204,25 @@ def _close_predecessor(attempt: Attempt, token: str) -> None:
         attempt.close("completed", None, "every run had finished before Slurm queued the job again")
     elif ended.get("code") == 75 or set(ended.get("forwarded", ())) & set(LEFT_WHEN_ASKED):
         attempt.close("preempted", "preempted", f"told to leave, then queued again by Slurm (restart {restart})")
+    elif (failed := _failed_node(token)) is not None:
+        message = f"node {failed or 'unknown'} failed; Slurm queued the job again (restart {restart})"
+        attempt.close("lost", "node_failure", message, accounting="NODE_FAIL", node=failed)
     else:
         attempt.close("lost", "lost", f"ended without a word; Slurm queued the job again (restart {restart})")
+
+
+def _failed_node(token: str) -> str | None:
+    """The node (or list of them) whose failure ended the run of this job before this one, by the accounts; None where
+    they do not say so, or there are none. One question, asked only after an end without a word."""
+    job = token.rpartition("/")[0].rpartition("/")[2]
+    question = ["sacct", "-n", "-P", "-X", "-D", "-S", "now-30days", "-j", job, "-o", "State,NodeList,End"]
+    try:
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=ACCOUNTS_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    rows = [line.split("|") for line in answer.stdout.splitlines() if line.count("|") == 2]
+    ended = [(word, nodes) for word, nodes, end in rows if end not in ("Unknown", "")]
+    return ended[-1][1] if ended and ended[-1][0] == "NODE_FAIL" else None
 
 
 def _idle(last: Attempt) -> int:

@@ -31,7 +31,7 @@ from jobs.facts import read_closed
 from jobs.state import RunState
 from orchestrator.cli.running import conclude
 from orchestrator.exit_codes import Exit
-from orchestrator.policy import Policy
+from orchestrator.policy import Policy, default_policy
 
 
 class Wall:
@@ -281,6 +281,36 @@ def test_100000_runs_at_16_a_pack_take_at_most_7_calls(desk: Desk) -> None:
     _, there = backend.in_queue(ask=True)
     assert there.keys() == set(handed)
     assert desk.slurm.calls["squeue"] == 1
+
+
+def test_a_loop_hands_over_100000_runs_in_at_most_7_calls_its_probe_among_them(
+    proof: ModuleType, slurm: FakeSlurm, tmp_path: Path, lab: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """6,250 packs; a pack's further members would add nothing to what the scheduler is told."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # nothing is killed here, and 12,500 of them take a while
+    slurm.switch(execute=False)
+    slurm.configure(MaxArraySize=10001)
+    total, probed = 100_000 // 16, []
+    policy = replace(proof.FAST, probe=True, batch_size=default_policy("slurm").batch_size)
+    sweep = proof.Sweep(tmp_path / "s", packs=total, members=1, policy=policy)
+
+    def pass_(_: Any) -> bool:
+        state = slurm.state
+        for job in state["jobs"]:
+            if not probed and job["state"] == "RUNNING":
+                batch, first = split_array_name(state["specs"][job["spec"]]["options"]["job-name"]) or ("", 0)
+                entry = read_entry(sweep.workspace.submission(batch) / BATCH_FILE, first + job["task"])
+                list(lab.pretend(Path(entry["cwd"]), f"{entry['name']}/{name_of(job)}/0"))
+                probed.append(job)
+                with slurm._engine() as engine:
+                    for one in select(engine.state, name_of(job)):
+                        engine.finish(one, (0, 0))
+        return len(state["jobs"]) >= total
+
+    sweep.until(sweep.loop(), pass_, 240)
+    assert len(slurm.state["jobs"]) == total
+    assert probed
+    assert slurm.calls["sbatch"] <= 7
 
 
 def test_the_queue_is_fed_and_never_holds_more_than_8000(desk: Desk) -> None:

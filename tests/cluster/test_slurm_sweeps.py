@@ -100,6 +100,24 @@ def test_a_warning_to_one_element_of_an_array_queues_no_other_again(
     assert sum(job["restarts"] for job in slurm.jobs().values()) == 1
 
 
+def test_a_failed_node_is_named_and_counts_against_itself(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
+    sweep = proof.Sweep(tmp_path / "s", packs=1, steps=30)
+    loop = sweep.start()
+    sweep.until(loop, lambda _: sweep.begun() == 1)
+    job = f"{sweep.array()}_0"
+    node = slurm.jobs()[job]["nodes"][0]
+    slurm.fail_node(node)
+    wait_for(lambda: len(sweep.attempts()) == 2, slurm)
+    slurm.return_node(node)
+    wait_for(lambda: not slurm.live(), slurm)
+    sweep.finish(loop)
+    closed = read_closed(sweep.attempts()[0].closed)
+    assert closed is not None
+    assert (closed.by, closed.outcome, closed.failure) == ("shim", "lost", "node_failure")
+    assert closed.evidence["node"] == node
+    assert node in closed.message
+
+
 def test_two_live_copies_and_only_one_writes(proof: ModuleType, slurm: FakeSlurm, tmp_path: Path) -> None:
     sweep = proof.Sweep(tmp_path / "s", packs=1, steps=60)
     loop = sweep.start()
