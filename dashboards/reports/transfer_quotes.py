@@ -38,7 +38,9 @@ def _decided(comparison: Comparison, family: list[Cell]) -> str:
     at = {"": "", "step": " at a fixed step", "final": " at the last step"}.get(step, f" at step {step}")
     better, worse = (sum(c.verdict == word for c in family) for word in ("better", "worse"))
     entries = counted(len(family), "entry", "entries")
+    opening = "Exploratory: of" if comparison.exploratory and better + worse else "Of"
     return (
-        f"Of {entries} of {base}{at}, {better or 'none'} {'is' if better < 2 else 'are'} decided as better and "
-        f"{worse or 'none'} as worse than {baseline} (Student t, family-wise error {part.matrix.alpha:g})"
+        f"{opening} {entries} of {base}{at}, {better or 'none'} {'is' if better < 2 else 'are'} decided as better and "
+        f"{worse or 'none'} as worse than {baseline} (Student t, by pooled and by own noise, "
+        f"family-wise error {part.matrix.alpha:g})"
     )

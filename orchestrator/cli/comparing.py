@@ -146,7 +146,8 @@ def _table(source: str, rows: Sequence[Row], asked: Asked) -> Loaded:
     results = tuple(to_results(rows, columns))
     if lacking := without_value(results):
         lost = sum(r.value is None for r in results)
-        notes.append(f"{lost} of {len(results)} rows hold no value of {columns.metric}, and enter no mean: {lacking}")
+        share = f"{lost} of {len(results)}"
+        notes.append(f"rows without a value of {columns.metric}, which enter no mean: {share} ({lacking})")
     return Loaded(source, columns.metric, None, results, tuple(notes), rule=rule, groups=columns.task or "task")
 
 

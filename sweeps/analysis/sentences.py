@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from sweeps.analysis.comparison import Comparison
 from sweeps.analysis.corrections import family_wise_error
-from sweeps.analysis.matrix import Matrix
 from sweeps.analysis.sigma import parse
 from sweeps.analysis.verdict import Verdict
 
@@ -20,20 +19,6 @@ def of_comparison(found: Comparison, metric: str) -> tuple[str, str, str]:
     )
 
 
-def of_matrix(found: Matrix) -> tuple[str, str, str]:
-    """The same for a transfer matrix; the family is its task rows."""
-    family = [c for c in found.cells if c.row in found.columns]
-    better, worse = ([c for c in family if c.verdict == word] for word in ("better", "worse"))
-    own = [c for c in family if c.row == c.column and c.verdict == "better"]
-    blind = [c.task for c in found.noise if c.informative is False]
-    first = f"Of {len(family)} cells {len(better)} are decided better and {len(worse)} worse than {found.baseline}"
-    first += f"; {len(own)} of the {len(found.columns)} tasks gain from the shape that was learned on them."
-    undecided = sum(c.verdict == "undecided" for c in family)
-    second = f"{undecided} cells are undecided, which is no evidence that nothing differs"
-    second += f"; nothing can be seen on {', '.join(blind)} at this size." if blind else "."
-    return first, second, _matrix_how(found)
-
-
 def _decided(decided: Sequence[Verdict], total: int, found: Comparison, groups: int) -> str:
     baseline = found.options.baseline
     if not decided and total == 1:
@@ -45,7 +30,8 @@ def _decided(decided: Sequence[Verdict], total: int, found: Comparison, groups: 
         members = [v for v in decided if v.verdict == word]
         if members:
             parts.append(f"{', '.join(_named(v, groups) for v in members[:6])}{_more(members)} {word}")
-    return f"Against {baseline}, {'; '.join(parts)}."
+    opening = "Exploratory, and no verdict yet: against" if found.exploratory else "Against"
+    return f"{opening} {baseline}, {'; '.join(parts)}."
 
 
 def _open(verdicts: Sequence[Verdict]) -> str:
@@ -87,15 +73,6 @@ def _too_small(found: Comparison) -> str:
         return ""
     worst = max(shown, key=lambda spread: spread.low)
     return f" (less than the runs show, {worst.sd:.3g} [{worst.low:.3g}, {worst.high:.3g}]: no error rate holds)"
-
-
-def _matrix_how(found: Matrix) -> str:
-    seeds = sorted({c.n for c in found.cells if c.n and c.verdict != "baseline"})
-    runs = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else "no"
-    return (
-        f"Each cell is the mean of {runs} runs against {found.baseline}, by a Student t with sigma pooled per column, "
-        f"search variance included, Holm over {found.family} cells at {found.alpha:g}."
-    )
 
 
 def _named(v: Verdict, groups: int) -> str:

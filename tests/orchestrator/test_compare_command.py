@@ -255,7 +255,7 @@ def test_an_mlflow_experiment(tmp_path: Path) -> None:
         assert found["difference"] == pytest.approx(0.2)
         assert "1 running" in found["headline"]
         assert document["exploratory"] == "runs without a value: 1 running, 1 running, accuracy so far not counted"
-        assert "2 of 8 rows hold no value of accuracy" in document["notes"][0]
+        assert "without a value of accuracy, which enter no mean: 2 of 8 (" in document["notes"][0]
         with pytest.raises(AnalysisError, match=r"mlflow:other: no such experiment; there are .*study"):
             run("mlflow:other", *arguments)
 

@@ -203,7 +203,9 @@ def test_a_missing_run_is_a_reason_and_makes_the_table_exploratory():
     assert "1 running" in late.headline
     assert late.p_adjusted is None
     assert found.exploratory == "runs without a value: 1 running"
-    assert "exploratory" in of_comparison(found, "climb")[2]
+    sentences = of_comparison(found, "climb")
+    assert sentences[0].startswith("Exploratory, and no verdict yet: against base, arm")
+    assert "exploratory" in sentences[2]
     assert verdict(results, "arm").family == "Dunnett over 2 contrasts"  # it stays in the family
 
 

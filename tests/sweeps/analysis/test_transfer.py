@@ -10,7 +10,6 @@ from scipy import stats
 
 from sweeps.analysis.errors import AnalysisError
 from sweeps.analysis.results import Result
-from sweeps.analysis.sentences import of_matrix
 from sweeps.analysis.transfer import transfer_matrix
 
 TASKS = ("copy", "mano")
@@ -226,18 +225,6 @@ def test_bad_arguments_are_refused():
         matrix(sweep(), rows=("copy", "copy"))
     with pytest.raises(AnalysisError, match="alpha is 5"):
         matrix(sweep(), alpha=5)
-
-
-def test_three_sentences_to_quote():
-    first, second, third = of_matrix(matrix(sweep()))
-    assert first == (
-        "Of 4 cells 2 are decided better and 0 worse than gelu; "
-        "2 of the 2 tasks gain from the shape that was learned on them."
-    )
-    assert second == "2 cells are undecided, which is no evidence that nothing differs."
-    assert third.startswith("Each cell is the mean of 3 to 6 runs against gelu, by a Student t with sigma pooled")
-    blind = transfer_matrix(sweep(), baseline="gelu", columns=TASKS, rows=TASKS, chance={"copy": 0.49, "mano": 0.1})
-    assert "nothing can be seen on copy at this size" in of_matrix(blind)[1]
 
 
 def test_controls_are_a_family_of_their_own():
