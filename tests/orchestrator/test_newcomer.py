@@ -130,10 +130,13 @@ def test_a_folder_of_something_else_is_no_workspace(orchestrate: Command, tmp_pa
     assert not list((tmp_path / "sweeps").iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_workspace_that_cannot_be_written_is_told_before_the_plan(orchestrate: Command, tmp_path: Path) -> None:
+def test_a_workspace_that_cannot_be_written_is_told_before_the_plan(
+    orchestrate: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "own.yaml").write_text(SWEEP)
     (tmp_path / "closed").mkdir(mode=0o555)
+    if os.geteuid() == 0:  # root may write everywhere; the answer that anybody else gets
+        monkeypatch.setattr(os, "access", lambda *_: False)
     code, out, err = orchestrate("--root", "closed/runs", "sweep", "own.yaml", "--yes")
     assert (code, out) == (2, "")
     assert f"cannot be written: no permission for {tmp_path / 'closed'}; name another place with --root" in err
