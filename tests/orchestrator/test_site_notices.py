@@ -32,7 +32,7 @@ def test_memory_that_nobody_asks_for_is_told(site: Path) -> None:
     assert site_notices([pack(memory_mb=500), pack(extra={"mem_per_cpu": "1G"})], "slurm") == ()
 
 
-@pytest.mark.parametrize("line", ["memory_mb: 4000", "mem-per-cpu: 2G", "sbatch: {mem: 0}"])
+@pytest.mark.parametrize("line", ["memory_mb: 4000", "mem-per-cpu: 2G", "sbatch: {mem-per-gpu: 8G}"])
 def test_a_profile_that_asks_for_it_is_enough(site: Path, line: str) -> None:
     site.write_text(line + "\n")
     assert site_notices([pack()], "slurm") == ()
