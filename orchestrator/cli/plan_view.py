@@ -61,7 +61,7 @@ def show_plan(
     if (line := power_of(design)) is not None:
         console.print(line, highlight=False)
     for reason, count in Counter(skipped.reason for skipped in design.skipped).most_common():
-        console.print(f"[dim]left out: {count} combinations: {reason}[/dim]", highlight=False, markup=True)
+        console.print(f"[dim]left out: {plural(count, 'combination')}: {reason}[/dim]", highlight=False, markup=True)
     told = dict.fromkeys(f"{one.stage}: {note}" for one in limits for note in one.limit.notes)
     for notice in (*design.notices, *notices, *told):
         console.print(f"[yellow]notice:[/yellow] {notice}", highlight=False)
