@@ -283,7 +283,7 @@ def test_100000_runs_at_16_a_pack_take_at_most_7_calls(desk: Desk) -> None:
     assert desk.slurm.calls["squeue"] == 1
 
 
-def test_a_loop_hands_over_100000_runs_in_at_most_7_calls_its_probe_among_them(
+def test_1_08_a_loop_hands_over_100000_runs_in_at_most_7_calls_its_probe_among_them(
     proof: ModuleType, slurm: FakeSlurm, tmp_path: Path, lab: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """6,250 packs; a pack's further members would add nothing to what the scheduler is told."""
