@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -37,3 +40,22 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 def python() -> list[str]:
     """How our own programs are started: without the current folder on the path."""
     return [sys.executable, "-P"]
+
+
+@pytest.fixture(scope="session")
+def helpers() -> Callable[[str], ModuleType]:
+    """Loads a file of helpers by its path below tests/, which is no package, once a session."""
+
+    def load(file: str) -> ModuleType:
+        name = file.removesuffix(".py").replace("/", "_")
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their own module up
+        spec.loader.exec_module(module)
+        return module
+
+    return load

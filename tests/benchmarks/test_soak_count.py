@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,15 +19,8 @@ RUNS = {"r1": 40, "r2": 60}
 
 
 @pytest.fixture(scope="module")
-def counting() -> ModuleType:
-    path = Path(__file__).with_name("soak_count.py")
-    spec = importlib.util.spec_from_file_location("soak_count", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def counting(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("benchmarks/soak_count.py")
 
 
 @pytest.fixture

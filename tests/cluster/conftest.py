@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,27 +12,14 @@ from cluster.fake_slurm.control import FakeSlurm
 
 
 @pytest.fixture(scope="session")
-def proof() -> ModuleType:
-    path = Path(__file__).parents[1] / "slurm" / "proof.py"
-    spec = importlib.util.spec_from_file_location("slurm_proof", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def proof(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("slurm/proof.py")
 
 
 @pytest.fixture(scope="session")
-def lab() -> ModuleType:
+def lab(helpers: Callable[[str], ModuleType]) -> ModuleType:
     """The helpers of tests/orchestrator/lab.py."""
-    path = Path(__file__).parents[1] / "orchestrator" / "lab.py"
-    spec = importlib.util.spec_from_file_location("orchestrator_lab", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return helpers("orchestrator/lab.py")
 
 
 @pytest.fixture

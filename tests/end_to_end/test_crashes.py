@@ -6,7 +6,6 @@ it killed. Nothing that had finished is lost or run twice, and the results equal
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import signal
@@ -44,15 +43,8 @@ Loop(Workspace(Path(sys.argv[1])), LocalBackend(), policy, code="").watch()
 
 
 @pytest.fixture(scope="module")
-def lab() -> ModuleType:
-    path = Path(__file__).parents[1] / "orchestrator" / "lab.py"
-    spec = importlib.util.spec_from_file_location("orchestrator_lab", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def lab(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("orchestrator/lab.py")
 
 
 class Sweep:

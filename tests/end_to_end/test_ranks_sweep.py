@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,15 +19,8 @@ POLICY = replace(LOCAL, probe=False)
 
 
 @pytest.fixture(scope="module")
-def lab() -> ModuleType:
-    path = Path(__file__).with_name("ranks_lab.py")
-    spec = importlib.util.spec_from_file_location("ranks_lab", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def lab(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("end_to_end/ranks_lab.py")
 
 
 def test_a_killed_and_a_warned_process_change_nothing(lab: ModuleType, tmp_path: Path) -> None:

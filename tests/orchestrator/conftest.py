@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,15 +14,8 @@ from jobs.workspace import Workspace
 
 
 @pytest.fixture(scope="session")
-def lab() -> ModuleType:
-    path = Path(__file__).with_name("lab.py")
-    spec = importlib.util.spec_from_file_location("orchestrator_lab", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def lab(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("orchestrator/lab.py")
 
 
 @pytest.fixture

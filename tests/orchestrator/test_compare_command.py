@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -261,15 +260,8 @@ def test_an_mlflow_experiment(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def synthetic() -> ModuleType:
-    path = Path(__file__).parents[1] / "dashboards" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("synthetic", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["synthetic"] = module
-    spec.loader.exec_module(module)
-    return module
+def synthetic(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("dashboards/synthetic.py")
 
 
 def test_a_sweep_by_its_name(tmp_path: Path, synthetic: ModuleType) -> None:

@@ -4,12 +4,10 @@ are compared with what the same packs give where nobody hurts them."""
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,15 +18,8 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def proof() -> ModuleType:
-    path = Path(__file__).with_name("proof.py")
-    spec = importlib.util.spec_from_file_location("slurm_proof", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def proof(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("slurm/proof.py")
 
 
 class Real:

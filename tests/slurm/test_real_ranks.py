@@ -3,9 +3,8 @@ undisturbed run of as many processes on this machine."""
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,15 +27,8 @@ CALM = Profile(lead_s=40, exclude="node[005-007]")
 
 
 @pytest.fixture(scope="module")
-def lab() -> ModuleType:
-    path = Path(__file__).parents[1] / "end_to_end" / "ranks_lab.py"
-    spec = importlib.util.spec_from_file_location("ranks_lab", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def lab(helpers: Callable[[str], ModuleType]) -> ModuleType:
+    return helpers("end_to_end/ranks_lab.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """The calibration simulation restates the rules exactly, and docs/statistics.md holds what it found."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +11,8 @@ DOCS = ROOT / "docs" / "statistics.md"
 
 
 @pytest.fixture(scope="module")
-def simulation():
-    spec = importlib.util.spec_from_file_location("sim_calibration", ROOT / "tests/benchmarks/sim_calibration.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def simulation(helpers):
+    return helpers("benchmarks/sim_calibration.py")
 
 
 def rows():
