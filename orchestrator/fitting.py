@@ -3,7 +3,6 @@ before anything is queued: nothing of the state is touched."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from cluster.backend import Resources
 from jobs.checkpoint import newest_meta
 from jobs.layout import Judged, judge_count
 from jobs.workspace import Workspace
+from orchestrator.workspace_id import packs_on_disk
 from sweeps.design import Design
 
 
@@ -30,13 +30,9 @@ def judge_fit(space: Workspace, pack: str, resources: Mapping[str, Any], fresh_a
 def fit_notices(space: Workspace, design: Design) -> list[str]:
     """What a plan should say of packs that have begun with another number of processes. Costs what has begun, not what
     is planned."""
-    packs = design.packs
-    begun: set[str] = set()
-    if space.packs.is_dir():
-        for part in os.scandir(space.packs):
-            begun |= {entry.name for entry in os.scandir(part)} if part.is_dir() else set()
+    begun = packs_on_disk(space)
     found: Counter[str] = Counter()
-    for pack in packs:
+    for pack in design.packs:
         if pack.id in begun:
             verdict, why = judge_fit(space, pack.id, pack.resources)
             if verdict != "exact":

@@ -7,7 +7,6 @@ gets the same answer, and what was run is not run again.
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -177,17 +176,17 @@ def _further(
 
 
 def extending_commands(
-    space: Workspace, names: Sequence[str], pilot: Pilot, wanted: Mapping[str, Sequence[float]], prefix: str
-) -> Iterator[str]:
-    """What a person types to extend the grid of a pilot that was run by hand. ``names``: its sweeps so far."""
+    space: Workspace, names: Sequence[str], pilot: Pilot, wanted: Mapping[str, Sequence[float]]
+) -> Iterator[tuple[str, ...]]:
+    """What a person types to extend the grid of a pilot that was run by hand, word by word. ``names``: its sweeps so
+    far."""
     from orchestrator.gather.parquet import load_plan
 
     source = load_plan(space, names[0]).header["source"]
     preset = [f"preset={source['preset']}"] if source["preset"] else []
     by_hand = Pilot(**{**pilot.model_dump(), "overrides": (*preset, *source["overrides"])})
     for name, levels, rates in _further(names[0], len(names), wanted):
-        typed = ("sweep", source["file"], *further_round(by_hand, name, levels, rates))
-        yield f"orchestrate {prefix}{shlex.join(typed)}"
+        yield ("sweep", source["file"], *further_round(by_hand, name, levels, rates))
 
 
 def rates_command(names: Sequence[str], pilot: Pilot) -> str:

@@ -37,7 +37,7 @@ def command(
     cost, done = price(space, study.prepared, backend, max_in_flight)
     design = study.prepared.design
     notices = [*study.notices(space), *site_notices(design.packs, backend), *fit_notices(space, design)]
-    limits = planned_limits(space, study.prepared.design, backend, done)
+    limits = planned_limits(space, design, backend, done)
     if as_json:
         print_json({**plan_json(study.prepared, cost, done, notices, limits), **study.payload()})
     else:

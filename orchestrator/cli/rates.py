@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.again import prefix
+from orchestrator.cli.again import to_type
 from orchestrator.cli.common import print_json, resolve_sweep, workspace
 
 
@@ -48,8 +48,8 @@ def command(
     pilot = Pilot(sweep=names[0], column=column, factor=factor, clip=clip, size=size)
     if wanted and not as_json:
         click.echo("Choices at an edge of the grid; extend it, and name the new sweeps here too:", err=True)
-        for line in extending_commands(space, names, pilot, wanted, prefix(space)):
-            click.echo(f"  {line}", err=True)
+        for words in extending_commands(space, names, pilot, wanted):
+            click.echo(f"  {to_type(space, *words)}", err=True)
     choices = choose(rows, chance, clip=clip)
     if output is not None:
         typed = f"{rates_command(names, pilot)} -o {output.name}"

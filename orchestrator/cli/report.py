@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from orchestrator.cli.common import naming, print_json, resolve_sweep, workspace
+from orchestrator.cli.compare import CORRECTIONS
 
 KINDS = ("matrix", "audit", "scale", "decoupling", "factorial")
-CORRECTIONS = ("none", "bonferroni", "sidak", "holm", "hommel", "bh", "by", "dunnett")
 
 
 @click.command()

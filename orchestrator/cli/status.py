@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.again import to_type
 from orchestrator.cli.common import print_json, resolve_sweep, sweep_names, workspace
 from orchestrator.status import SweepStatus, summary
 
@@ -25,7 +26,7 @@ def command(ctx: click.Context, sweep: str | None, as_json: bool, strict: bool, 
     if as_json:
         print_json({"root": str(space.root), "sweeps": [status_json(status) for status in found]})
     elif not found:
-        click.echo(f"Nothing has been planned in {space.root} yet. Start with: orchestrate sweep FILE")
+        click.echo(f"Nothing has been planned in {space.root} yet. Start with: {to_type(space, 'sweep')} FILE")
     else:
         from orchestrator.cli.status_view import show_status
 

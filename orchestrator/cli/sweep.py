@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from orchestrator.cli.again import typed
+from jobs.workspace import Workspace
+from orchestrator.cli.again import to_type, typed
 from orchestrator.cli.common import backend_options, check_writable, confirm, print_json, workspace
 
 ASK_ABOVE_HOURS = 0.5
@@ -68,7 +69,7 @@ def command(
         limits = planned_limits(space, prepared.design, backend, done)
         show_plan(console, prepared, cost, done, ctx.obj.verbose > 0, [*study.notices(space), *notices], limits)
     if cost.wall_hours + study.pilot_hours > ASK_ABOVE_HOURS:
-        smaller = _smaller(prepared.design.source, file)
+        smaller = _smaller(space, prepared.design.source, file)
         confirm(question(study, cost), yes=yes, otherwise=f"say --yes to go on{smaller}")
     if study.first:
         again = typed(ctx, space)
@@ -97,11 +98,11 @@ def command(
     sys.exit(outcome.code)
 
 
-def _smaller(source: object, file: str) -> str:
+def _smaller(space: Workspace, source: object, file: str) -> str:
     """Names the preset that fits a machine like this one, where the recipe has one and it was not asked for."""
     from sweeps.shipped import presets_of
 
     presets = [name for name in presets_of(file) if name == "mini"]
     if not presets or (isinstance(source, dict) and source.get("preset") == "mini"):
         return ""
-    return f", or run the smaller preset: orchestrate sweep {file} preset=mini"
+    return f", or run the smaller preset: {to_type(space, 'sweep', file, 'preset=mini')}"

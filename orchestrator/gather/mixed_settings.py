@@ -23,7 +23,7 @@ def mixed_settings(rows: Sequence[Row], columns: TableColumns) -> list[str]:
     A remark and no refusal: nobody said that the column decides the result.
     """
     used = set(astuple(columns))
-    names = [n for n in dict.fromkeys(n for row in rows for n in row.values) if n.lower() in SETTINGS - used]
+    names = [n for n in dict.fromkeys(n for row in rows for n in row.values) if n not in used and n.lower() in SETTINGS]
     remarks = []
     for name in names:
         found: dict[tuple, list[str]] = {}

@@ -8,7 +8,6 @@ write, and each file is replaced whole, so a reader meets the old table or the n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from orchestrator.collector import collector_paused
 from orchestrator.gather.curves import merged_points, points_table
 from orchestrator.gather.evidence import PackEvidence, read_pack
 from orchestrator.gather.rows import RunColumns, joined
+from orchestrator.workspace_id import packs_on_disk
 from sweeps.errors import SweepError
 from sweeps.plan_file import Plan, read_plan
 from sweeps.tables import CURSOR_KEY, PLAN_KEY, read_parquet
@@ -58,7 +58,7 @@ def gather(workspace: Workspace, sweep: str) -> Gathered:
     workspace.runs_table(sweep).parent.mkdir(parents=True, exist_ok=True)
     runs = _Update(workspace, plan, workspace.runs_table(sweep))
     curves = _Update(workspace, plan, workspace.curves_table(sweep))
-    launched = _launched_packs(workspace)
+    launched = packs_on_disk(workspace)  # a plan of 100,000 runs is mostly packs that have no directory yet
     columns, points = RunColumns(plan), [points_table([])]
     read = 0
     # Pack by pack: what the attempts of a hundred thousand runs left behind need not be held all at once.
@@ -185,19 +185,6 @@ def _encoded(table: pa.Table) -> pa.Table:
             column = table.column(index).cast(pa.string()).combine_chunks().dictionary_encode().cast(field.type)
             table = table.set_column(index, field, column)
     return table
-
-
-def _launched_packs(workspace: Workspace) -> set[str]:
-    """Packs with a directory: a plan of 100,000 runs is mostly packs that have none yet."""
-    found: set[str] = set()
-    try:
-        prefixes = list(os.scandir(workspace.packs))
-    except FileNotFoundError:
-        return found
-    for prefix in prefixes:
-        if prefix.is_dir():
-            found.update(entry.name for entry in os.scandir(prefix.path))
-    return found
 
 
 def _write(path: Path, table: pa.Table) -> None:
