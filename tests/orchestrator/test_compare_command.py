@@ -136,6 +136,10 @@ def test_what_was_left_out_or_mixed_is_said(tmp_path: Path) -> None:
     text = run(*arguments, "--where", "group=p")
     assert "only rows with group=p, 6 of 9: the family is what is left" in text
     assert "lr differs between the runs of arm 'new': 0.001, 0.0003; choose with --where lr=..." in text
+    rows = [f"{a},{s},{p},0.{s}{p}{i}" for i, a in enumerate(("base", "new")) for s in (1, 2) for p in (3, 4)]
+    path.write_text("\n".join(["arm,seed,Prompt,x", *rows]))
+    items = [str(path), "--baseline", "base", "--metric", "x", "--item-column", "Prompt"]
+    assert json.loads(run(*items, "--json"))["notes"] == []  # a column that the comparison uses is not mixed
 
 
 def test_the_checklist(table: str) -> None:
