@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -59,3 +60,23 @@ def helpers() -> Callable[[str], ModuleType]:
         return module
 
     return load
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """``tmpfs(MiB)``: a file system of that size; called again, its new size."""
+    path = tmp_path / "small"
+    path.mkdir()
+
+    def size(mib: int) -> Path:
+        options = f"size={mib}m" + (",remount" if path.is_mount() else "")
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip(f"no right to mount a tmpfs: {done.stderr.decode().strip()}")
+        return path
+
+    yield size
+    if path.is_mount():
+        subprocess.run(["umount", "-l", str(path)], check=True)

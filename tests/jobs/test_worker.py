@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -516,27 +516,6 @@ def test_4_08_a_file_that_may_not_grow(make_pack: Callable[..., Any], undisturbe
     assert list(first.checkpoints.iterdir()) == []
     assert pack.run(pack.launch(checkpoint_steps=3)) == 0
     assert pack.digests() == undisturbed(config)
-
-
-@pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """``tmpfs(MiB)``: a file system of that size; called again, its new size."""
-    path = tmp_path / "small"
-    path.mkdir()
-
-    def size(mib: int) -> Path:
-        mounted = path.is_mount()
-        options = f"size={mib}m" + (",remount" if mounted else "")
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"no right to mount a tmpfs: {done.stderr.decode().strip()}")
-        return path
-
-    yield size
-    if path.is_mount():
-        subprocess.run(["umount", str(path)], check=True)
 
 
 def test_4_08_full_disk(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +40,6 @@ class Disk:
     def __call__(self, folder: Path, needed: int, trial: bool) -> str:
         self.asked.append((needed, trial))
         return "" if needed <= self.free else f"no space left on {folder}"
-
-
-@pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """``tmpfs(MiB)``: a file system of that size; called again, its new size."""
-    path = tmp_path / "small"
-    path.mkdir()
-
-    def size(mib: int) -> Path:
-        options = f"size={mib}m" + (",remount" if path.is_mount() else "")
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"no right to mount a tmpfs: {done.stderr.decode().strip()}")
-        return path
-
-    yield size
-    if path.is_mount():
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def fill(folder: Path, leave: int) -> Path:
