@@ -7,6 +7,7 @@ Real ones are in ``tests/jobs/test_several_processes.py`` and ``tests/end_to_end
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,36 +59,27 @@ def together(pack: Any, size: int, **options: Any) -> list[Session]:
     """Carry the next attempt out by ``size`` processes; raises what the first to fail raised."""
     meeting, errors = Meeting(size), []
     sessions: dict[int, Session] = {}
-    first = threading.Event()
+    place = pack.attempt(pack.attempts + 1).path
 
     def one(rank: int) -> None:
         try:
-            if rank:
-                first.wait(30)
-            else:
-                number = pack.attempts
-                threading.Thread(target=_when, args=(lambda: pack.attempts > number, first), daemon=True).start()
             sessions[rank] = pack.go(ranks=ThreadGroup(rank, meeting), **options)
         except BaseException as error:
             if not isinstance(error, PeerLost):
                 errors.append(error)
-            first.set()
             meeting.barrier.abort()
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
-    for thread in threads:
+    threads[0].start()
+    while threads[0].is_alive() and not place.exists():  # the first makes the place, the others find it there
+        time.sleep(0.001)
+    for thread in threads[1:]:
         thread.start()
     for thread in threads:
         thread.join(60)
     if errors:
         raise errors[0]
     return [sessions[rank] for rank in range(size)]
-
-
-def _when(condition: Callable[[], bool], event: threading.Event) -> None:
-    while not condition():
-        event.wait(0.001)
-    event.set()
 
 
 @pytest.fixture
