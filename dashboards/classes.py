@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from dashboards.queries import Comparison
@@ -69,7 +70,9 @@ def class_scores(root: Path, sweep: str, runs: Columns, comparison: Comparison) 
             if r.value is not None and math.isfinite(r.value) and r.arm in arms and r.task in columns:
                 values.setdefault((r.task, r.arm), []).append(r.value)
         name = metric.removeprefix(f"{base}/")
-        found += [ClassScore(key[0], name, key[1], metric, _mean(v), _sd(v), len(v)) for key, v in values.items()]
+        for (column, arm), v in values.items():
+            sd = stdev(v) if len(v) > 1 else None
+            found.append(ClassScore(column, name, arm, metric, fmean(v), sd, len(v)))
     baselines = {(s.column, s.name): s.mean for s in found if s.row == layout.baseline}
     scale = 100.0 if part.unit == PERCENT else 1.0
     found.sort(key=lambda s: (columns[s.column], _natural(s.name), arms[s.row]))
@@ -146,12 +149,3 @@ def _at_step(root: Path, sweep: str, runs: Columns, comparison: Comparison, metr
 def _natural(name: str) -> list[tuple[int, str]]:
     """``length_2`` before ``length_10``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    middle = _mean(values)
-    return math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1)) if len(values) > 1 else None

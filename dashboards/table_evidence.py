@@ -207,7 +207,7 @@ class _Reader:
 
     def task_losses(self, column: str | None, tasks: set[str], baseline: str) -> dict[str, dict[Key, Loss]]:
         """The same task by task, where the table has a loss for each; empty with one task or none."""
-        name = next((n for n in TASKS if n in self.table.columns), None)
+        name = self.table.first(TASKS)
         if name is None or len(tasks) < 2 or "loss_percent" in self.table.columns:
             return {}
         parts = {task: [row for row in self.table.rows if words(row.get(name)) == task] for task in tasks}

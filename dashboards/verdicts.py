@@ -134,19 +134,15 @@ def _of_means(evidence: Evidence) -> Verdicts:
     by_plain, by_pooled = ({v.arm: v for v in verdicts} for verdicts in (plain, pooled))
     family = max(len(arms), options.family or 0)
     judged = tuple(_judged(evidence, v, band, family, by_plain.get(v.arm), by_pooled.get(v.arm)) for v in found)
-    designs = sorted({(m.n, _shows(m), _others(m, arms)) for m in arms if m.mean is not None and m.n})
+    designs = sorted({(m.n, m.shows_noise, _others(m, arms)) for m in arms if m.mean is not None and m.n})
     n, mean = (base.n, base.mean) if base else (0, None)
     rule, seen = _seen(designs, options, n, band, df, len(arms), family)
     return Verdicts(judged, family, band, df, band, n, mean, seen, rule)
 
 
-def _shows(summary: Summary) -> bool:
-    return summary.sd is not None and summary.n > 1
-
-
 def _others(summary: Summary, arms: Sequence[Summary]) -> float:
     """Degrees of freedom of the other arms with a published sd."""
-    return sum(m.n - 1 for m in arms if _shows(m) and m is not summary)
+    return sum(m.n - 1 for m in arms if m.shows_noise and m is not summary)
 
 
 def _judged(
@@ -174,8 +170,7 @@ def _seen(
 ) -> tuple[str, tuple[Seen, ...]]:
     """What each design (runs an arm, whether its own noise shows, df of the other arms) can see, and by which rule."""
     by_default = options.sigma == "auto" and not options.paired and not options.directional
-    correction = options.correction if options.correction in ("dunnett", "none") else "bonferroni"
-    level, made = options.alpha / max(1, family), []
+    level, made = options.level / max(1, family), []
     for n, shows, others in designs:
         plain = detectable(sigma, n, n_baseline, df, level)
         if not by_default:
@@ -183,8 +178,8 @@ def _seen(
         elif n_baseline < FEWEST_BASELINE:
             made.append(Seen(n, n_baseline, df, None, None, plain))
         else:
-            plan = Plan(n, n_baseline, max(arms, family), options.alpha, seen=shows, others_df=others,
-                        correction=correction)  # fmt: skip
+            plan = Plan(n, n_baseline, max(arms, family), options.level, seen=shows, others_df=others,
+                        correction=options.correction)  # fmt: skip
             made.append(
                 Seen(n, n_baseline, df, detectable_by_default(plan, sigma), provable_by_default(plan, sigma), plain)
             )

@@ -13,11 +13,9 @@ def quotes(comparison: Comparison, found: Additions | None) -> tuple[str, str, s
     family = [c for c in comparison.primary.matrix.cells if c.row in comparison.rows]
     open_ = sum(c.verdict == "undecided" for c in family)
     unsaid = f"{open_} of {len(family)} {'is' if open_ == 1 else 'are'} undecided, no evidence that nothing differs"
-    scope = "holds for these models, this step and this learning rate only"
     if found is None:
-        scope = "holds for these models and these settings only"
-    if found is None:
-        return _decided(comparison, family) + ".", unsaid[0].upper() + unsaid[1:] + ".", f"All of it {scope}."
+        scope = "All of it holds for these models and these settings only."
+        return f"{_decided(comparison, family)}.", f"{unsaid}.", scope
     count = counted(len(found.specific), "task")
     own = [c.row for c in family if c.row == c.column and c.verdict == "better"]
     specific = [s.against_others.column for s in found.specific if s.against_others.verdict == "more"]
@@ -29,7 +27,8 @@ def quotes(comparison: Comparison, found: Additions | None) -> tuple[str, str, s
     )
     silent = [c.label for c in comparison.columns if c.informative is False]
     blind = f"; {listed(silent, 8)} can show little, near chance or ceiling" if silent else ""
-    return f"{_decided(comparison, family)}{gain}.", second, f"{unsaid}{blind}; all of it {scope}."
+    scope = "all of it holds for these models, this step and this learning rate only"
+    return f"{_decided(comparison, family)}{gain}.", second, f"{unsaid}{blind}; {scope}."
 
 
 def _decided(comparison: Comparison, family: list[Cell]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from sweeps.analysis import nested, sigma, student
 from sweeps.analysis.corrections import adjust
-from sweeps.analysis.nested import Arm, Components
+from sweeps.analysis.nested import Arm, Components, Estimate
 from sweeps.analysis.results import Result, by_search, is_planned, without_value
 
 SEARCH_RATIO = 2.25
@@ -112,7 +112,7 @@ def _variance(
     weights: Mapping[str, float], asked: str, found: Mapping[str, Arm], everyone: Mapping[str, Arm]
 ) -> nested.Variance | None:
     """Sum of weight^2 x variance of each mean; Satterthwaite over the distinct mean squares."""
-    parts: dict[tuple[str, float, float], float] = {}
+    parts: list[tuple[float, Estimate]] = []
     pooled = nested.components(list(everyone.values()))
     for arm, weight in weights.items():
         values = found[arm]
@@ -125,35 +125,30 @@ def _variance(
                 return None
             sizes = [len(seeds) for seeds in values.values() if seeds]
             part = sum((size / n) ** 2 for size in sizes) / pooled.per_search if pooled.per_search else 1 / n
-            floor = max(seed[1], (pooled.search_mean_square or 0.0) * (SEARCH_RATIO**2 if arm == asked else 1.0))
+            ratio = SEARCH_RATIO if arm == asked else 1.0
+            floor = max(seed.mean_square, ratio**2 * (pooled.search_mean_square or 0.0))
             # A multiple of the pooled estimate stays that estimate, so that its degrees of freedom count once.
-            times = max(1.0, floor / search[1]) if search[1] > 0 else 1.0
-            _add(parts, search if search[1] > 0 else (search[0], floor, search[2]), weight**2 * part * times)
+            times = max(1.0, floor / search.mean_square) if search.mean_square > 0 else 1.0
+            floored = search if search.mean_square > 0 else replace(search, mean_square=floor)
+            parts.append((weight**2 * part * times, floored))
         single = sigma.NOISE_RATIO**2 if n == 1 else 1.0
-        _add(parts, seed, weight**2 * single * max(0.0, 1 / n - part))
-    total = math.fsum(c * key[1] for key, c in parts.items())
-    spread = math.fsum((c * key[1]) ** 2 / key[2] for key, c in parts.items() if c * key[1] > 0)
-    return nested.Variance(total, total**2 / spread if spread > 0 else math.inf)
-
-
-def _add(parts: dict[tuple[str, float, float], float], key: tuple[str, float, float], coefficient: float) -> None:
-    if coefficient > 0:
-        parts[key] = parts.get(key, 0.0) + coefficient
+        parts.append((weight**2 * single * max(0.0, 1 / n - part), seed))
+    return nested.satterthwaite(parts)
 
 
 def _mean_squares(
     arm: str, values: Arm, everyone: Mapping[str, Arm], pooled: Components
-) -> tuple[tuple[str, float, float] | None, tuple[str, float, float] | None]:
-    """(name, mean square, df) of seeds and of searches: the pooled ones, or the arm's own by `sigma.larger_own`."""
+) -> tuple[Estimate | None, Estimate | None]:
+    """Of seeds and of searches: the pooled ones, or the arm's own by `sigma.larger_own`."""
     mine = nested.components([values])
     rest = nested.components([other for name, other in everyone.items() if name != arm])
     own = sigma.larger_own(mine, pooled, rest)
-    chosen: list[tuple[str, float, float] | None] = []
+    chosen: list[Estimate | None] = []
     for which in ("seed", "search"):
         square = None if own is None else getattr(own, f"{which}_mean_square")
         if square is not None:
-            chosen.append((f"{which} of {arm}", square, getattr(mine, f"{which}_df")))
+            chosen.append(Estimate(f"{which} of {arm}", square, getattr(mine, f"{which}_df")))
             continue
         square, df = getattr(pooled, f"{which}_mean_square"), getattr(pooled, f"{which}_df")
-        chosen.append(None if square is None else (which, square, df))
+        chosen.append(None if square is None else Estimate(which, square, df))
     return chosen[0], chosen[1]

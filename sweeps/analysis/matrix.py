@@ -1,9 +1,7 @@
 """What a transfer matrix holds: cells, columns and their noise floors."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Cell:
 
     @property
     def tested(self) -> bool:
-        """Whether a test stands behind the verdict; a number with gaps behind it has an interval and no test."""
+        """Whether a test stands behind the verdict; one with gaps, or a baseline that cannot decide, has none."""
         return self.family_low is not None and self.family_high is not None
 
     @property
@@ -163,23 +161,5 @@ class Matrix:
         """The column of a task; KeyError if there is none."""
         return {c.task: c for c in self.noise}[task]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: no NaN, no infinity, cells with their words."""
-        return {
-            "baseline": self.baseline,
-            "alpha": self.alpha,
-            "family": self.family,
-            "correction": "holm",
-            "unit": "percentage points",
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            "cells": [_plain(asdict(c)) | {"decided": c.decided, "words": c.words} for c in self.cells],
-            "noise": [_plain(asdict(c)) for c in self.noise],
-        }
-
     def _by_key(self) -> Mapping[tuple[str, str], Cell]:
         return {(c.row, c.column): c for c in self.cells}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}

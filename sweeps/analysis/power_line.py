@@ -40,8 +40,7 @@ def power_line(
         return f"{start} see effects from {_size(effect, sigma)} with 80 % power, {over}, {how}{_tail(searched)}"
     if n_seeds < FEWEST_BASELINE:
         return f"{start}: nothing is decided below {FEWEST_BASELINE} baseline seeds (plan {FEWEST_BASELINE} or more)"
-    correction = o.correction if o.correction in ("dunnett", "none") and not matrix else "bonferroni"
-    plan = Plan(n_seeds, n_seeds, arms, o.alpha, columns, correction="dunnett" if matrix else correction)
+    plan = Plan(n_seeds, n_seeds, arms, o.alpha, columns, correction="dunnett" if matrix else o.correction)
     rule = "the matrix and its guard" if matrix else "the default rule"
     less = f"; where all spreads are equal, sigma pooled would see {_bare(pooled, sigma)}"
     return (

@@ -45,6 +45,11 @@ class Summary:
     diverged: int = 0
     reason: str | None = None
 
+    @property
+    def shows_noise(self) -> bool:
+        """Whether its mean comes with an sd over two or more runs."""
+        return self.sd is not None and self.n > 1 and self.mean is not None
+
 
 def compare_summaries(arms: Sequence[Summary], baseline: Summary, options: Options) -> list[Verdict]:
     """A verdict for every arm by the rule of the options, by descending difference, those without a mean last.
@@ -152,10 +157,10 @@ def _noise(arm: Summary, baseline: Summary, arms: Sequence[Summary], options: Op
         return _one_sigma(arm, baseline, sd, baseline.n - 1, "the baseline's sd")
     if kind == "pooled":
         pool = _pool([*arms, baseline], "pooled")
-        source = f"pooled over {sum(_published(s) for s in (*arms, baseline))} published sds"
+        source = f"pooled over {sum(s.shows_noise for s in (*arms, baseline))} published sds"
         return _one_sigma(arm, baseline, math.sqrt(pool.mean_square), pool.df, source)
     if kind == "own":
-        if not _published(arm):
+        if not arm.shows_noise:
             return Noise(None, None, "own", f"no sd of {arm.arm} was published")
         mine = Estimate("arm", (arm.sd or 0.0) ** 2, arm.n - 1)
         return _sides(arm, baseline, mine, Estimate("baseline", sd**2, baseline.n - 1), "own (Welch)")
@@ -164,11 +169,11 @@ def _noise(arm: Summary, baseline: Summary, arms: Sequence[Summary], options: Op
 
 def _auto(arm: Summary, baseline: Summary, arms: Sequence[Summary], noise_ratio: float) -> Noise:
     theirs = _unbiased(baseline, "baseline")
-    alone = not any(_published(s) for s in arms)
+    alone = not any(s.shows_noise for s in arms)
     pool = theirs if alone else _pool(arms, "pooled")
     base = theirs if theirs.mean_square > pool.mean_square else pool
     inflation, mine, source = 1.0, pool, "the baseline's" if alone else "pooled over the arms"
-    if not _published(arm):
+    if not arm.shows_noise:
         inflation = noise_ratio**2
         source = f"{noise_ratio:g} x {source}, for {'a single run' if arm.n == 1 else 'an arm without a published sd'}"
     elif (own := _unbiased(arm, "arm")).mean_square > pool.mean_square:
@@ -192,16 +197,12 @@ def _sides(
     return Noise(replace(found, baseline_share=theirs.mean_square / baseline.n / found.value), used, source)
 
 
-def _published(summary: Summary) -> bool:
-    return summary.sd is not None and summary.n > 1 and summary.mean is not None
-
-
 def _unbiased(summary: Summary, name: str) -> Estimate:
     df = summary.n - 1
     return Estimate(name, ((summary.sd or 0.0) / c4(df)) ** 2, df)
 
 
 def _pool(summaries: Sequence[Summary], name: str) -> Estimate:
-    known = [s for s in summaries if _published(s)]
+    known = [s for s in summaries if s.shows_noise]
     df = sum(s.n - 1 for s in known)
     return Estimate(name, math.fsum((s.n - 1) * (s.sd or 0.0) ** 2 for s in known) / df, df)

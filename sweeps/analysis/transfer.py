@@ -162,7 +162,7 @@ def _decide(
     """Holm over the family and the guard where it rejects, in place."""
     p_values = [cells[key].p for key in family]
     columns = list(dict.fromkeys(task for _, task in family))
-    guards: dict[str, dict[str, _Guard]] = {}
+    guards: dict[str, dict[str, _Guard | str]] = {}
     for key, p, level in zip(family, adjust(p_values, "holm"), holm_levels(p_values, alpha), strict=True):
         cell = cells[key]
         if p is None or cell.value is None or cell.standard_error is None or cell.df is None:
@@ -172,9 +172,13 @@ def _decide(
             rows = [r for r, c in family if c == task and cells[r, c].p is not None]
             absent = len(family) // len(columns) - len(rows)
             guards[task] = _guards(rows, values[task], baseline, absent, len(columns), alpha)
-        guard = guards[task].get(row, _Guard(1.0, math.inf)) if p < alpha else None
+        guard = guards[task][row] if p < alpha else None
+        if isinstance(guard, str):  # nothing can decide, so there is no interval that does
+            why = f"{cell.reason}; {guard}" if cell.reason else guard
+            cells[key] = replace(cell, p_adjusted=p, verdict="undecided", reason=why)
+            continue
         decided = guard is not None and guard.p < alpha
-        if guard is not None and math.isfinite(guard.half):
+        if guard is not None:
             half = max(half, guard.half)
         cells[key] = replace(
             cell,
@@ -194,13 +198,13 @@ class _Guard:
 
     p: float
     half: float
-    df: float | None = None
+    df: float
 
 
 def _guards(
     rows: list[str], arms: Mapping[str, Arm], baseline: str, absent: int, columns: int, alpha: float
-) -> dict[str, _Guard]:
-    """The guard of each row of a column: Dunnett within it, Bonferroni over the columns."""
+) -> dict[str, _Guard | str]:
+    """The guard of each row of a column, or why it has none: Dunnett within it, Bonferroni over the columns."""
     noises = {row: sigma.noise("auto", row, baseline, arms, cautious=True) for row in rows}
     tested = {row: n.variance for row, n in noises.items() if n.variance is not None and n.reason is None}
     loadings = [math.sqrt(variance.baseline_share) for variance in tested.values()]
@@ -208,14 +212,11 @@ def _guards(
     errors = {row: math.sqrt(variance.value) for row, variance in tested.items()}
     statistics = [(nested.mean(arms[row]) - nested.mean(arms[baseline])) / error for row, error in errors.items()]
     found = adjusted_p(statistics, [variance.df for variance in tested.values()], loadings)
-    return {
-        row: _Guard(
-            min(1.0, columns * p),
-            POINTS * errors[row] * critical_value(alpha / columns, variance.df, loadings),
-            variance.df,
-        )
-        for (row, variance), p in zip(tested.items(), found, strict=True)
-    }
+    guards: dict[str, _Guard | str] = {row: n.reason or "no noise of its own" for row, n in noises.items()}
+    for (row, variance), p in zip(tested.items(), found, strict=True):
+        half = POINTS * errors[row] * critical_value(alpha / columns, variance.df, loadings)
+        guards[row] = _Guard(min(1.0, columns * p), half, variance.df)
+    return guards
 
 
 def _column(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from dashboards.report import report_content
 from dashboards.sheet_files import sheet_json, write_sheet
 from dashboards.sweep_evidence import sweep_evidence
 from dashboards.table_rows import find_table
+from dashboards.verdicts import verdicts_of
 from jobs.workspace import Workspace
 from orchestrator.cli.table_sheets import sheet_of_table
 from orchestrator.gather.parquet import gather
@@ -169,7 +171,13 @@ def test_a_planned_look_is_paid_for_in_every_report(tmp_path: Path, synthetic: M
     gather(Workspace(tmp_path), "plain")
     assert any("Look 2 of 2 planned: the level is 0.049 here." in note for note in compare(tmp_path, "plain").notes)
     runs = read_runs(tmp_path, "plain")
-    assert sweep_evidence(tmp_path, "plain", runs, {}).options.level == pytest.approx(0.049, abs=1e-4)
+    evidence = sweep_evidence(tmp_path, "plain", runs, {})
+    assert evidence.options.level == pytest.approx(0.049, abs=1e-4)
+    once = replace(evidence, options=replace(evidence.options, look=None))
+    seen, unspent = verdicts_of(evidence).seen[0], verdicts_of(once).seen[0]
+    assert seen.effect is not None
+    assert unspent.effect is not None
+    assert 1 < seen.effect / unspent.effect < 1.02
 
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -170,7 +170,18 @@ def test_every_cell_has_a_number_an_interval_and_a_count_or_a_reason():
     for cell in found.cells:
         numbers = (cell.value, cell.low, cell.high)
         assert cell.reason or (all(math.isfinite(x) for x in numbers) and cell.n)
-    json.dumps(found.as_dict(), allow_nan=False)
+    json.dumps(asdict(found), allow_nan=False)
+
+
+def test_a_baseline_that_cannot_decide_shows_no_interval_that_does():
+    results = [r for r in sweep(sd=0.004, search_sd=0.004, searches=4) if r.arm != "gelu" or r.seed < 2]
+    found = matrix(results)
+    cell = found.cell("copy", "copy")
+    assert cell.p_adjusted < 1e-6
+    assert (cell.verdict, cell.basis, cell.interval) == ("undecided", "not tested", (cell.low, cell.high))
+    assert cell.reason == "2 baseline seeds cannot show its noise; give it 3"
+    for other in found.cells:
+        assert not other.tested or other.family_low < 0 < other.family_high
 
 
 def test_a_column_without_spread_has_no_interval():
