@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from orchestrator.cli.compare import command
-from orchestrator.cli.main import Context
-
-TABLE = """method,seed,climb
-baseline,0,0.4805
-baseline,1,0.4832
-baseline,2,0.4850
-softpick,0,0.4908
-softpick,1,0.4925
-softpick,2,0.4933
-hybrid,0,0.4896
-"""
+Compare = Callable[..., str]
+Verdicts = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> str:
-    path = tmp_path / "results.csv"
-    path.write_text(TABLE)
-    return str(path)
-
-
-def run(*arguments: str, root: Path = Path("nowhere")) -> str:
-    """Output of a call that ends well; errors of ours are raised as they are."""
-    result = CliRunner().invoke(command, list(arguments), obj=Context(root, 0), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def verdicts(*arguments: str, root: Path = Path("nowhere")) -> dict[str, Any]:
-    return {v["arm"]: v for v in json.loads(run(*arguments, "--json", root=root))["verdicts"]}
-
-
-def test_what_is_drawn_decides_nothing(table: str, tmp_path: Path) -> None:
+def test_what_is_drawn_decides_nothing(table: str, tmp_path: Path, compare: Compare, verdicts: Verdicts) -> None:
     arguments = [table, "--baseline", "baseline"]
     found = verdicts(*arguments)
     softpick = found["softpick"]
@@ -50,8 +22,8 @@ def test_what_is_drawn_decides_nothing(table: str, tmp_path: Path) -> None:
     assert 0.4908 - 0.4850 < low < softpick["difference"] < high < 0.4933 - 0.4805  # between the extreme pairs
     assert softpick["drawn"] == {"decides": False, "resampled": ["seeds"], "enumerated": True, "outcomes": 100}
     assert found["hybrid"]["drawn_interval"] is None  # one run
-    assert "drawn" not in run(*arguments)
-    assert f"{low:+.3g} to {high:+.3g}" in run(*arguments, "--drawn")
+    assert "drawn" not in compare(*arguments)
+    assert f"{low:+.3g} to {high:+.3g}" in compare(*arguments, "--drawn")
     assert verdicts(*arguments, "--paired", "--sigma", "own")["softpick"]["drawn"]["resampled"] == ["pairs"]
 
     path = tmp_path / "nested.jsonl"
@@ -72,7 +44,7 @@ def test_what_is_drawn_decides_nothing(table: str, tmp_path: Path) -> None:
     assert verdicts(*nested)["new"]["drawn_interval"] == new["drawn_interval"]
 
 
-def test_tasks_are_combined_with_their_dependence(tmp_path: Path) -> None:
+def test_tasks_are_combined_with_their_dependence(tmp_path: Path, compare: Compare) -> None:
     path = tmp_path / "r.csv"
     lines = ["arm,seed,task,x"]
     noise = {"add": (0.00, 0.01, 0.03, 0.02), "copy": (0.00, 0.02, 0.03, 0.01), "sort": (0.01, 0.00, 0.03, 0.02)}
@@ -80,7 +52,7 @@ def test_tasks_are_combined_with_their_dependence(tmp_path: Path) -> None:
         lines += [f"{a},{s},{t},{0.5 + shift + x}" for t, xs in noise.items() for s, x in enumerate(xs)]
     path.write_text("\n".join(line for line in lines if not (line.startswith("lone") and "sort" in line)))
     arguments = [str(path), "--baseline", "base", "--metric", "x"]
-    document = json.loads(run(*arguments, "--json"))
+    document = json.loads(compare(*arguments, "--json"))
     rows = {row["arm"]: row for row in document["combined"]}
     new, z = rows["new"], [v["statistic"] for v in document["verdicts"] if v["arm"] == "new"]
     assert new["tasks"] == ["add", "copy", "sort"]
@@ -90,19 +62,19 @@ def test_tasks_are_combined_with_their_dependence(tmp_path: Path) -> None:
     assert new["p"] > new["p_independent"]
     assert new["decides"] is False
     assert new["independent_is"].startswith("anti-conservative")
-    worse = json.loads(run(*arguments, "--lower-is-better", "--json"))["combined"]
+    worse = json.loads(compare(*arguments, "--lower-is-better", "--json"))["combined"]
     assert next(r["z"] for r in worse if r["arm"] == "new") == pytest.approx(-new["z"])
-    text = run(*arguments)
+    text = compare(*arguments)
     assert f"new, 3 tasks: Z = {new['z']:+.2f}" in text
     assert "mean correlation 0.67 (6 df)" in text
     assert (rows["lone"]["z"], rows["lone"]["z_independent"]) == (None, None)
     assert rows["lone"]["reason"].startswith("sort: ")
-    rowwise = json.loads(run(*arguments, "--seed-column", "none", "--json"))["combined"]
+    rowwise = json.loads(compare(*arguments, "--seed-column", "none", "--json"))["combined"]
     unlinked = next(r for r in rowwise if r["arm"] == "new")
     assert (unlinked["z"], unlinked["z_independent"]) == (None, pytest.approx(new["z_independent"]))
     assert unlinked["reason"].startswith("the table has no seeds")
 
 
-def test_a_single_task_is_not_combined(table: str) -> None:
-    assert json.loads(run(table, "--baseline", "baseline", "--json"))["combined"] == []
-    assert "Stouffer" not in run(table, "--baseline", "baseline")
+def test_a_single_task_is_not_combined(table: str, compare: Compare) -> None:
+    assert json.loads(compare(table, "--baseline", "baseline", "--json"))["combined"] == []
+    assert "Stouffer" not in compare(table, "--baseline", "baseline")

@@ -21,7 +21,6 @@ from jobs.durable import AppendLog
 from jobs.facts import FailureClass, Finished, Started, close_attempt, fact_record
 from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
-from orchestrator.cli.main import main
 from orchestrator.loop import Loop
 from orchestrator.planning import commit, prepare
 from orchestrator.policy import LOCAL, Policy
@@ -31,18 +30,6 @@ Command = Callable[..., tuple[int, str, str]]
 FAST = replace(LOCAL, poll_s=(0.02, 0.2), probe=False)
 BARE = re.compile(r"(?<![\w.'\"-])-?(NaN|nan|Infinity|inf)(?![\w.'\"-])")
 """A number that is none, outside of a string."""
-
-
-@pytest.fixture
-def orchestrate(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit:
-            main(["--root", str(workspace.root), *arguments])
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return run
 
 
 def test_7_04_a_nan_reaches_no_export_and_no_page(

@@ -9,23 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.main import main
-
 Command = Callable[..., tuple[int, str, str]]
 FILE = "name: toy\nrunner: toy\nconfig: {steps: 3}\nfactors: {arm: {one: {note: a}, two: {note: b}}}\n"
 
 
 @pytest.fixture
-def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+def orchestrate(call_main: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """In a folder of the test's own, with no workspace named."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return run
+    return call_main
 
 
 @pytest.mark.parametrize(

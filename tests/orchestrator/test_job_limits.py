@@ -20,7 +20,6 @@ from jobs.durable import AppendLog
 from jobs.facts import Checkpointed, FailureClass, Started, fact_record
 from jobs.state import RunState
 from jobs.workspace import Workspace
-from orchestrator.cli.main import main
 from orchestrator.loop import Loop
 from orchestrator.planning import commit, prepare
 from orchestrator.policy import LOCAL, Retry
@@ -37,18 +36,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurm
     monkeypatch.setenv("COLUMNS", "200")
     yield fake
     fake.close()
-
-
-@pytest.fixture
-def orchestrate(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit:
-            main(["--root", str(workspace.root), *arguments])
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return run
 
 
 def write(folder: Path, name: str, config: dict[str, Any], **more: Any) -> str:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.main import main
-
 Command = Callable[..., tuple[int, str, str]]
 SWEEP = """\
 name: own
@@ -29,16 +27,10 @@ analysis: {metric: test/accuracy, baseline: {activation: gelu}}
 
 
 @pytest.fixture
-def orchestrate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+def orchestrate(call_main: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """In a folder of the test's own, with no workspace named."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return run
+    return call_main
 
 
 @pytest.mark.parametrize(

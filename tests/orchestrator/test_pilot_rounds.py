@@ -18,6 +18,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from cluster.process_id import process_token
 from jobs.facts import Finished, read_claimed
 from jobs.state import read_pack
 from jobs.workspace import Workspace
@@ -291,7 +292,7 @@ def test_killed_within_the_pilot_and_typed_again_detached_it_goes_on_where_it_wa
     watcher = int(out.split("process ")[1].split(")")[0])
     log = space.sweep("study") / "watch.log"
     processes.until(lambda: "Report:" in log.read_text() or "error" in log.read_text())
-    processes.until(lambda: _is_over(watcher))
+    processes.until(lambda: process_token(watcher) is None)
     assert "study: 12 completed" in log.read_text()
     assert set(executions(space).values()) == {1}, "nothing was run twice"
     assert len(executions(space)) == 18 + 12 + 6 + 12
@@ -305,13 +306,5 @@ def test_detached_into_a_folder_that_is_not_there_yet_it_runs_the_pilot_too(proc
     assert away.returncode == 0, err
     watcher = int(out.split("process ")[1].split(")")[0])
     log = processes.space.sweep("study") / "watch.log"
-    processes.until(lambda: _is_over(watcher))
+    processes.until(lambda: process_token(watcher) is None)
     assert "study: 12 completed" in log.read_text()
-
-
-def _is_over(pid: int) -> bool:
-    """Gone, or a zombie that nobody collects here."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True

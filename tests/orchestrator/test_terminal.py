@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster.process_id import process_token
 from jobs.facts import Claimed, Finished, read_claimed
 from jobs.state import read_pack
 from jobs.workspace import Workspace
@@ -76,7 +77,7 @@ class Terminal:
 
     def workers(self) -> list[int]:
         """Workers that are alive."""
-        return [claim.pid for claim in self.claims() if not _is_over(claim.pid)]
+        return [claim.pid for claim in self.claims() if process_token(claim.pid) is not None]
 
     def executions(self) -> dict[str, int]:
         """Run -> how often it was finished."""
@@ -112,7 +113,7 @@ def test_typed_twice_at_once_in_two_terminals_one_of_them_detached(terminal: Ter
     code, out, err = terminal.wait(here)
     assert code == 0, err
     assert f"Report: {terminal.space.report('toy') / 'index.html'}" in out
-    terminal.until(lambda: _is_over(watcher))
+    terminal.until(lambda: process_token(watcher) is None)
     assert "Report:" in (terminal.space.sweep("toy") / "watch.log").read_text()
     assert list(terminal.executions().values()) == [1] * 4, "nothing was run twice"
     assert all(not (path / "a2").exists() for path in terminal.space.packs.glob("*/*"))
@@ -141,14 +142,6 @@ def test_8_04_an_interrupted_or_closed_terminal_only_ends_the_watching(terminal:
     assert out.startswith("4/4 runs"), out
     assert terminal.counts() == {"completed": 4}
     assert set(terminal.executions().values()) == {1}
-
-
-def _is_over(pid: int) -> bool:
-    """Gone, or a zombie that nobody collects here."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_a_cancel_with_no_loop_alive_is_carried_out_by_watch_once(terminal: Terminal) -> None:
@@ -224,5 +217,5 @@ def test_json_is_all_that_a_script_reads(terminal: Terminal) -> None:
     code, out, _ = terminal.run("sweep", "toy.yaml", "--detach", "--json")
     told = json.loads(out)
     assert (code, told["sweep"]) == (0, "toy")
-    terminal.until(lambda: _is_over(told["process"]))
+    terminal.until(lambda: process_token(told["process"]) is None)
     assert "Report: " in Path(told["log"]).read_text()

@@ -15,7 +15,6 @@ from jobs.facts import FailureClass, Finished, Started, close_attempt, fact_reco
 from jobs.launch import read_launch
 from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
-from orchestrator.cli.main import main
 from orchestrator.cli.status_view import show_status
 from orchestrator.loop import Loop
 from orchestrator.policy import Policy
@@ -31,17 +30,9 @@ MESSAGES = {
 
 
 @pytest.fixture
-def orchestrate(workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+def orchestrate(orchestrate: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit:
-            main(["--root", str(workspace.root), *arguments])
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return run
+    return orchestrate
 
 
 @pytest.fixture
