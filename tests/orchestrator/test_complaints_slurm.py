@@ -23,7 +23,6 @@ from jobs.facts import Checkpointed, Finished, Started, close_attempt, fact_reco
 from jobs.state import RunState
 from jobs.workspace import AttemptDir, Workspace
 from orchestrator.cli import running
-from orchestrator.cli.main import main
 from orchestrator.cli.running import make_loop
 from orchestrator.loop import Loop
 from orchestrator.planning import commit, prepare
@@ -31,6 +30,7 @@ from orchestrator.policy import RETRIES, Policy
 from orchestrator.status import summary
 from sweeps.tables import read_curves
 
+Command = Callable[..., tuple[int, str, str]]
 FAST = Policy(
     requeues="slurm",
     quiet_s=6.0,
@@ -48,16 +48,8 @@ FAST = Policy(
 class Site:
     """A login node of a fake cluster: a folder of sweep files, a workspace, and the command."""
 
-    def __init__(self, folder: Path, workspace: Workspace, slurm: FakeSlurm, capsys: Any) -> None:
-        self.folder, self.workspace, self.slurm, self._capsys = folder, workspace, slurm, capsys
-
-    def orchestrate(self, *words: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)."""
-        self._capsys.readouterr()
-        with pytest.raises(SystemExit) as exit:
-            main(["--root", str(self.workspace.root), *words])
-        out, err = self._capsys.readouterr()
-        return int(exit.value.code or 0), out, err
+    def __init__(self, folder: Path, workspace: Workspace, slurm: FakeSlurm, orchestrate: Command) -> None:
+        self.folder, self.workspace, self.slurm, self.orchestrate = folder, workspace, slurm, orchestrate
 
     def file(self, name: str = "s", **content: Any) -> str:
         path = self.folder / f"{name}.yaml"
@@ -88,9 +80,7 @@ class Site:
 
 
 @pytest.fixture
-def site(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Site]:
+def site(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, orchestrate: Command) -> Iterator[Site]:
     slurm = FakeSlurm(tmp_path / "slurm", KillWait=3, RequeueWait=2)
     (tmp_path / "site.yaml").write_text("looks_per_minute: 6000.0\nlead_s: 40\nmemory_mb: 500\n")
     for name, value in {
@@ -101,7 +91,7 @@ def site(
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(running, "default_policy", lambda _, limit: replace(FAST, max_in_flight=limit))
-    yield Site(tmp_path, workspace, slurm, capsys)
+    yield Site(tmp_path, workspace, slurm, orchestrate)
     slurm.close()
 
 
