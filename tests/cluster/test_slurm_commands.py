@@ -69,6 +69,22 @@ def test_a_turn_that_nobody_comes_for_lapses() -> None:
     assert bucket.take("watch")
 
 
+def test_a_question_is_no_order_whatever_options_stand_before_it() -> None:
+    """What was read of the queue in this pass stays good until we change the queue."""
+    commands = Commands(run=lambda argv, timeout_s: Answer(0, "", ""))
+    for question in (
+        ("squeue", "-h"),
+        ("scontrol", "show", "config"),
+        ("scontrol", "-o", "show", "partition"),
+        ("scontrol", "-o", "show", "reservation"),
+    ):
+        commands(*question)
+    assert commands.orders_given == 0
+    for order in (("scontrol", "release", "7_0"), ("sbatch", "--parsable", "x.sh"), ("scancel", "7_0")):
+        commands(*order)
+    assert commands.orders_given == 3
+
+
 def test_backoff_grows_with_jitter_and_is_reset() -> None:
     clock = Clock()
     backoff = Backoff(10, 300, clock, random.Random(1))
