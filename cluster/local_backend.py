@@ -120,10 +120,10 @@ class LocalBackend:
                 record = read_entry(Path(argv[4]), int(argv[5]))["record"]
             except PermanentError:
                 record = ""
-            # Another workspace may carry the same pack, under the same name.
-            if self._records.setdefault(argv[6], record) == record or not record:
-                found[argv[6]] = self._handle(token, argv[6])
-                self._live.add(token)
+            if record and self._records.setdefault(argv[6], record) != record:
+                continue  # another workspace carries the same pack, under the same name
+            found[argv[6]] = self._handle(token, argv[6])
+            self._live.add(token)
         return found
 
     def poll(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
