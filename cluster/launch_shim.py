@@ -13,7 +13,8 @@ The record (``exit.json``; the first one stands):
 
 ``code`` is None where a signal ended the command, ``signal`` None otherwise. ``job`` is the token that the command saw
 in ``ORCHESTRATE_JOB``: ``<name>/<scheduler's id>/<restart count>``, the same for all ranks. Of several ranks the record
-says how many there were ("ranks"), and which one ("rank") it speaks of: the first to fail.
+says how many there were ("ranks"), and which one ("rank") it speaks of: the first to fail; where each had a shim of its
+own, also on which host that was ("failed_on") and which left no record ("silent").
 """
 
 from __future__ import annotations

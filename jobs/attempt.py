@@ -241,15 +241,19 @@ class _Attempt:
         closed = read_closed(self._attempt.closed)
         if closed is not None and closed.by != "worker":
             return self._yield()
+        self._keep_finished()
+        return ExitCode.PEER_LOST
+
+    def _keep_finished(self) -> None:
+        """What members have finished is handed over, unless the attempt is closed already; then it is too late."""
         try:
             if self._recorder is not None:
-                if closed is not None:
+                if self._attempt.closed.exists():
                     self._recorder.abandon()
                 self._recorder.commit()
                 self._recorder.close()
         except OSError:
             traceback.print_exc()
-        return ExitCode.PEER_LOST
 
     def _fail(self, failure: FailureClass, message: str) -> None:
         """Close as failed. Whatever members have finished is kept; a full disk may leave only the exit code to tell.
@@ -260,14 +264,7 @@ class _Attempt:
         if self._seat.size > 1:
             message = f"rank {self._seat.rank}: {message}"
             evidence = {"rank": self._seat.rank, "host": socket.gethostname()}
-        try:
-            if self._recorder is not None:
-                if self._attempt.closed.exists():
-                    self._recorder.abandon()
-                self._recorder.commit()
-                self._recorder.close()
-        except OSError:
-            traceback.print_exc()
+        self._keep_finished()
         try:
             close_attempt(
                 self._attempt,

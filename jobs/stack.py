@@ -20,7 +20,7 @@ from jobs.errors import JobError
 from jobs.evaluation import hits, member_losses
 from jobs.lr_schedule import warmup_constant
 from jobs.optimizer import FlatParameters, PackedAdamW, clip_rows, gradient_norms, mask_rows
-from jobs.ranks import Ranks
+from jobs.ranks import Ranks, alone
 from jobs.train_config import TrainConfig
 from models.build import Member, build_pack
 from models.errors import ModelError
@@ -62,11 +62,8 @@ class Stack:
             JobError: the members cannot be built as one stack, or not by so many processes.
         """
         self._ranks = ranks or Ranks()
-        if self._ranks.size > 1 and configs[0].strategy == "single":
-            raise JobError(
-                f"strategy: single is one process, but {self._ranks.size} were started; "
-                f"set strategy: ddp, or resources.processes: 1"
-            )
+        if self._ranks.size > 1 and (why := alone(configs[0])):
+            raise JobError(f"{why}, but {self._ranks.size} were started; set strategy: ddp, or resources.processes: 1")
         try:
             self.model = build_pack(members, train_shapes=train_shapes)
         except ModelError as error:

@@ -14,12 +14,12 @@ from typing import Any
 
 from cluster.backend import PermanentError, Resources
 from cluster.batch_file import BATCH_FILE
+from cluster.launch_shim import WARNING
 from cluster.slurm.profile import Profile, owned, sbatch_options
 from cluster.slurm.time_limit import LEAD
 
 CHECKPOINTED = 75
 PORT_CLASH = 79
-WARNING = "USR2"
 PEERS_S = 30
 """Once a rank has ended, the others have so long to end too. Those that live notice by themselves that one is gone;
 this is for those that do not."""

@@ -202,7 +202,6 @@ class Submitter:
         limit = self.limit_of(resources)
         if limit.minutes is not None and "time" not in dict(resources.extra):
             asked["time"] = limit.minutes
-            asked["additional_parameters"].pop("time", None)
         if self.exclude:
             own = [asked["exclude"]] if asked.get("exclude") else []
             asked["exclude"] = ",".join([*own, *sorted(self.exclude)])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cluster.backend import Needs, Resources
 from cluster.slurm.limits import Partition, minutes_of
-from cluster.slurm.profile import Profile, sbatch_options
+from cluster.slurm.profile import Profile
 from cluster.slurm.reservations import LEAST_MINUTES, MARGIN_MINUTES
 
 LEAD = "lead_s"
@@ -62,8 +62,8 @@ def time_limit(resources: Resources, profile: Profile, partition: Partition, lef
         minutes, source = _chosen(resources.needs, profile, partition)
         limit = minutes or partition.default_minutes
         least = LEAST_MINUTES if resources.needs is None else resources.needs.least_minutes
-        room = None if left is None else int(left) - MARGIN_MINUTES
-        if left is not None and room is not None and (limit is None or limit > room):
+        if left is not None and (limit is None or limit > int(left) - MARGIN_MINUTES):
+            room = int(left) - MARGIN_MINUTES
             begins = f"a maintenance begins in {_time(left)}"
             if room >= least:
                 before = "no limit" if limit is None else f"{limit} min"
@@ -101,7 +101,7 @@ def _of_named(minutes: int | None, source: str, partition: Partition, left: floa
 
 def _chosen(needs: Needs | None, profile: Profile, partition: Partition) -> tuple[int | None, str]:
     """What is asked for where the run names nothing."""
-    site = profile.minutes or minutes_of(str(sbatch_options(profile).get("time", "")))
+    site = profile.minutes or None  # 0 is no limit, as for sbatch
     if needs is None:
         return site, "the partition" if site is None else "the site profile"
     most = min((cap for cap in (site, partition.most_minutes) if cap is not None), default=needs.minutes)

@@ -47,9 +47,9 @@ def record(folder: Path) -> dict[str, Any]:
 def test_every_process_is_told_who_it_is(start: Start, tmp_path: Path) -> None:
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "OMP_NUM_THREADS")
     shared = ("MASTER_PORT", "ORCHESTRATE_JOB", "ORCHESTRATE_WARNING")
-    code = f"import os; print([os.environ[n] for n in {names}], [os.environ[n] for n in {shared}])"
+    code = f"import json, os; print(json.dumps([[os.environ[n] for n in group] for group in {(names, shared)}]))"
     assert start(code, 2).wait() == 0
-    said = [eval(text.replace("] [", "], [")) for text in logs(tmp_path, 2)]
+    said = [json.loads(text) for text in logs(tmp_path, 2)]
     assert [own for own, _ in said] == [[str(r), str(r), "2", "2", "127.0.0.1", "2"] for r in range(2)]
     assert said[0][1] == said[1][1]
     assert said[0][1][2] == "USR2"
@@ -73,7 +73,7 @@ def test_a_warning_reaches_every_process(start: Start, tmp_path: Path) -> None:
     )
     shim = start(code, 3)
     end = time.monotonic() + 10
-    while not all((tmp_path / f"log.txt{r}").exists() and "ready" in text for r, text in _seen(tmp_path, 3)):
+    while not all("ready" in text for text in _seen(tmp_path, 3)):
         assert time.monotonic() < end
         time.sleep(0.01)
     shim.send_signal(signal.SIGUSR2)
@@ -82,9 +82,10 @@ def test_a_warning_reaches_every_process(start: Start, tmp_path: Path) -> None:
     assert record(tmp_path)["forwarded"] == [signal.SIGUSR2]
 
 
-def _seen(folder: Path, ranks: int) -> list[tuple[str, str]]:
-    ends = ["", *(f".rank{rank}" for rank in range(1, ranks))]
-    return [(end, path.read_text() if (path := folder / f"log.txt{end}").exists() else "") for end in ends]
+def _seen(folder: Path, ranks: int) -> list[str]:
+    """As ``logs``, while some may not be there yet."""
+    paths = [Path(path_of(str(folder / "log.txt"), rank)) for rank in range(ranks)]
+    return [path.read_text() if path.exists() else "" for path in paths]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_those_that_notice_leave_in_order_and_explain_nothing(start: Start, tmp_
 def test_no_process_outlives_the_shim(start: Start, tmp_path: Path) -> None:
     shim = start("import os, time; print(os.getpid(), flush=True); time.sleep(60)", 2)
     end = time.monotonic() + 10
-    while not all(text.strip() for _, text in _seen(tmp_path, 2)):
+    while not all(text.endswith("\n") for text in _seen(tmp_path, 2)):
         assert time.monotonic() < end
         time.sleep(0.01)
     pids = [int(text) for text in logs(tmp_path, 2)]

@@ -47,7 +47,6 @@ def test_partitions_are_read_with_the_sites_own_choice() -> None:
     [
         (Resources(), Profile(), NOWHERE, None, "the partition"),
         (Resources(), Profile(minutes=60), NOWHERE, 60, "the site profile"),
-        (Resources(), Profile(sbatch={"time": "2:00:00"}), NOWHERE, 120, "the site profile"),
         (WORK, Profile(), NOWHERE, 240, "from measured speed"),
         (WORK, Profile(minutes=600), NOWHERE, 240, "from measured speed"),
         (WORK, Profile(minutes=60), NOWHERE, 60, "the most there is; 240 min"),
