@@ -277,7 +277,3 @@ class SweepFile(_Block):
     def all_stages(self) -> dict[str, Stage]:
         """``runner: x`` is short for one stage ``x`` over all factors."""
         return {self.runner: Stage(runner=self.runner)} if self.runner is not None else self.stages
-
-
-FILE_ONLY = ("include", "presets")
-"""Keys that are gone once a file is loaded: they were acted on."""
