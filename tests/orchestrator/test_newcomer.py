@@ -106,9 +106,11 @@ def test_a_table_is_named_with_what_is_wrong(
 
 
 def test_a_mistyped_experiment_makes_no_store(orchestrate: Command, tmp_path: Path) -> None:
-    code, _, err = orchestrate("compare", "mlflow:nope", "--tracking-uri", f"sqlite:///{tmp_path / 'm.db'}")
-    assert code == 2
-    assert f"there is no MLflow store {tmp_path / 'm.db'}" in err
+    for options in ("", "?timeout=5"):
+        uri = f"sqlite:///{tmp_path / 'm.db'}{options}"
+        code, _, err = orchestrate("compare", "mlflow:nope", "--tracking-uri", uri)
+        assert code == 2
+        assert f"there is no MLflow store {tmp_path / 'm.db'};" in err
     assert not list(tmp_path.iterdir())
 
 
