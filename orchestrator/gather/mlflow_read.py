@@ -28,11 +28,9 @@ def read_experiment(name: str, uri: str | None = None) -> list[Row]:
     from mlflow.tracking import MlflowClient, get_tracking_uri
 
     place = uri or get_tracking_uri()
-    store = Path(
-        place.partition("?")[0].partition("://")[2].removeprefix("/") if place.startswith("sqlite:///") else ""
-    )
-    if place.startswith("sqlite:///") and not store.exists():  # asking would make it
-        raise AnalysisError(f"{PREFIX}{name}: there is no MLflow store {store}; say where it is with --tracking-uri")
+    file = place.partition("?")[0].partition("sqlite:///")[2]
+    if file and not Path(file).exists():  # asking would make it
+        raise AnalysisError(f"{PREFIX}{name}: there is no MLflow store {file}; say where it is with --tracking-uri")
     try:
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name(name) or (client.get_experiment(name) if name.isdigit() else None)
